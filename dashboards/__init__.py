@@ -1,0 +1,1 @@
+"""Shows a study: report page and plots. Decides and measures nothing."""

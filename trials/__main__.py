@@ -1,0 +1,15 @@
+"""``python -m trials spec.json``: run one trial and leave ``result.json`` beside its spec.
+
+Exit status: 0 complete, 1 a typed failure (the result says which), 2 the spec cannot be read.
+"""
+
+import time
+
+STARTED_AT = time.monotonic()  # first: the phase clocks start here
+
+import sys  # noqa: E402
+
+from trials.runner import main  # noqa: E402
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], STARTED_AT))

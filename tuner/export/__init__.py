@@ -1,0 +1,1 @@
+"""A winner as something that runs elsewhere: one module per target."""

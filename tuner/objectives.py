@@ -1,0 +1,104 @@
+"""What a study is for (objectives) and what it must not exceed (constraints)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from trials.metrics import Direction
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A metric to optimise."""
+
+    metric: str
+    direction: Direction
+
+    def loss(self, value: float) -> float:
+        """The value turned so that smaller is better."""
+        return self.direction.sign * value
+
+
+class LimitKind(StrEnum):
+    """How a limit is written; the last four refer to the baseline's measured value."""
+
+    MAX = "max"
+    MIN = "min"
+    MAX_INCREASE = "max_increase"
+    MAX_DECREASE = "max_decrease"
+    MAX_RELATIVE = "max_relative"
+    MIN_RELATIVE = "min_relative"
+
+    @property
+    def is_upper(self) -> bool:
+        """True where values above the bound are the bad ones."""
+        return self in (LimitKind.MAX, LimitKind.MAX_INCREASE, LimitKind.MAX_RELATIVE)
+
+    @property
+    def needs_baseline(self) -> bool:
+        """True where the bound is known only after the baseline has been measured."""
+        return self not in (LimitKind.MAX, LimitKind.MIN)
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A limit on a metric. ``amount`` is in the metric's own unit (or a ratio for the relative kinds)."""
+
+    metric: str
+    kind: LimitKind
+    amount: float
+    line: int = 0
+
+    @property
+    def formula(self) -> str:
+        """The limit as a reader checks it: ``val_loss_nats <= baseline + 0.02``."""
+        sign = "<=" if self.kind.is_upper else ">="
+        bound = {
+            LimitKind.MAX: f"{self.amount:g}",
+            LimitKind.MIN: f"{self.amount:g}",
+            LimitKind.MAX_INCREASE: f"baseline + {self.amount:g}",
+            LimitKind.MAX_DECREASE: f"baseline - {self.amount:g}",
+            LimitKind.MAX_RELATIVE: f"{self.amount:g} x baseline",
+            LimitKind.MIN_RELATIVE: f"{self.amount:g} x baseline",
+        }[self.kind]
+        return f"{self.metric} {sign} {bound}"
+
+    def freeze(self, baseline: float | None) -> Bound:
+        """The bound as a number. ValueError where a relative limit has no usable baseline (missing, NaN, 0)."""
+        if not self.kind.needs_baseline:
+            return Bound(self.metric, self.kind.is_upper, self.amount, self.formula)
+        if baseline is None or not math.isfinite(baseline):
+            raise ValueError(f"{self.formula}: the baseline has no finite {self.metric}; write an absolute max or min")
+        if self.kind in (LimitKind.MAX_RELATIVE, LimitKind.MIN_RELATIVE):
+            if baseline == 0:
+                raise ValueError(f"{self.formula}: the baseline's {self.metric} is 0; write an absolute max or min")
+            return Bound(self.metric, self.kind.is_upper, self.amount * baseline, self.formula)
+        sign = 1 if self.kind is LimitKind.MAX_INCREASE else -1
+        return Bound(self.metric, self.kind.is_upper, baseline + sign * self.amount, self.formula)
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A limit with its number known and frozen."""
+
+    metric: str
+    is_upper: bool
+    value: float
+    formula: str
+
+    def violation(self, value: float | None) -> float:
+        """By how much ``value`` breaks the limit: <= 0 is met; infinity where it is missing, NaN or infinite."""
+        if value is None or not math.isfinite(value):
+            return math.inf
+        return value - self.value if self.is_upper else self.value - value
+
+    def __str__(self) -> str:
+        return f"{self.metric} {'<=' if self.is_upper else '>='} {self.value:.6g}"
+
+
+def is_feasible(bounds: tuple[Bound, ...], values: Mapping[str, float]) -> bool:
+    """True when every limit is met by these values."""
+    return all(bound.violation(values.get(bound.metric)) <= 0 for bound in bounds)

@@ -1,0 +1,1 @@
+"""What the user writes: a YAML space file becomes a StudyFile, or a list of problems with file and line."""

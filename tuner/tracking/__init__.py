@@ -1,0 +1,1 @@
+"""MLflow: a view of the records, never their source."""
