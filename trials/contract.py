@@ -93,8 +93,9 @@ class TrialSpec:
     """Everything one trial needs, as plain values.
 
     ``workload`` is the space file's section with absolute paths; ``config`` maps dotted parameter names to the
-    values to use (labels already replaced); ``cpus`` are the core numbers the trial is pinned to (empty: not
-    pinned), ``gpus`` the device identifiers it may see; ``wanted`` the metric keys that the study judges by.
+    values to use (labels already replaced); ``parameters`` names all parameters of the space, those without a
+    value in this configuration (null, inactive) included; ``cpus`` are the core numbers the trial is pinned
+    to (empty: not pinned), ``gpus`` the device identifiers it may see; ``wanted`` the metric keys that the study judges by.
     """
 
     study: str
@@ -112,6 +113,7 @@ class TrialSpec:
     timeout_s: float | None = None
     memory_limit_gib: float | None = None
     contract_version: int = CONTRACT_VERSION
+    parameters: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -132,8 +134,8 @@ class TrialSpec:
             )
         raw["purpose"] = Purpose(raw["purpose"])
         raw["trial_dir"], raw["cache_dir"] = Path(raw["trial_dir"]), Path(raw["cache_dir"])
-        for key in ("cpus", "gpus", "wanted"):
-            raw[key] = tuple(raw[key])
+        for key in ("cpus", "gpus", "wanted", "parameters"):
+            raw[key] = tuple(raw.get(key, ()))
         return cls(**raw)
 
 

@@ -1,0 +1,1 @@
+"""Any program as the trial: template in, metrics out."""

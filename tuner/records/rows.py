@@ -13,7 +13,7 @@ from tuner.objectives import Bound, Constraint, Objective
 
 @dataclass(frozen=True)
 class MeasurementRecord:
-    """One run of a configuration. ``outcome`` None: it was started and has not ended (running, or interrupted)."""
+    """One run of a configuration. ``outcome`` None: started and not ended (running, or interrupted)."""
 
     measurement_id: str
     trial_number: int
@@ -43,6 +43,7 @@ class TrialRecord:
     config: Mapping[str, Any]
     proposed_by: str
     measurements: tuple[MeasurementRecord, ...]
+    reused_from: int | None = None  # its number in the generation it was taken over from
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class StudyRecord:
     rejected: Mapping[str, int]  # rule -> how many configurations it kept from running
     stopped_because: str | None
     trials: tuple[TrialRecord, ...]
-    notes: Mapping[str, Any] = field(default_factory=dict)  # small facts: mlflow run id, runner's command line
+    notes: Mapping[str, Any] = field(default_factory=dict)  # mlflow run id, runner's command line
 
 
 @dataclass(frozen=True)

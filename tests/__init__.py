@@ -1,0 +1,1 @@
+"""Contract suites for families, sentences for behaviour."""

@@ -1,0 +1,47 @@
+"""Where the warm-up ends. Decided after the run from the recorded step times, so that nothing runs between steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from trials.measurement.statistics import quantile
+
+MIN_WARMUP_STEPS = 3
+BLOCK_STEPS = 5
+TOLERANCE = 0.05
+
+
+@dataclass(frozen=True)
+class SteadyWindow:
+    """Steps ``first`` to the last one are the window; ``is_steady`` is False where they still trend."""
+
+    first: int
+    is_steady: bool
+
+
+def steady_window(durations_s: Sequence[float], earliest: int = MIN_WARMUP_STEPS) -> SteadyWindow:
+    """Drop steps until the step time stops trending: at least ``earliest``, at most half of what is left then.
+
+    A step starts the window when the median of it and its next neighbours is within 5% of the median of what comes
+    after them (or within the scatter of such a median, where steps scatter more). Medians, so that one slow step is
+    not taken for a trend. ``first == len(durations_s)`` means that no step is left.
+    """
+    n = len(durations_s)
+    if n - earliest < 2 * BLOCK_STEPS:
+        return SteadyWindow(min(earliest, n), is_steady=n > earliest)
+    latest = earliest + (n - earliest) // 2
+    for first in range(earliest, latest + 1):
+        block, rest = durations_s[first : first + BLOCK_STEPS], durations_s[first + BLOCK_STEPS :]
+        if abs(quantile(block, 0.5) / quantile(rest, 0.5) - 1) <= _tolerance(rest):
+            return SteadyWindow(first, is_steady=True)
+    return SteadyWindow(latest, is_steady=False)
+
+
+def _tolerance(rest: Sequence[float]) -> float:
+    """5%, or twice the standard error of a block's median where steps scatter more than that."""
+    if len(rest) < 4:
+        return TOLERANCE
+    low, middle, high = (quantile(rest, share) for share in (0.25, 0.5, 0.75))
+    sigma = (high - low) / 1.349  # the quartiles of a normal distribution lie 1.349 sigma apart
+    return max(TOLERANCE, 2 * 1.253 * sigma / BLOCK_STEPS**0.5 / middle)

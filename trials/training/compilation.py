@@ -1,0 +1,68 @@
+"""torch.compile, with what it made: number of graphs, breaks, and the dtypes of the products inside."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+
+def use_cache(folder: Path) -> bool:
+    """Keep compiled code in the study's own folder; True where an earlier trial left some. Before torch is used."""
+    place = folder / "inductor"
+    is_warm = place.is_dir() and any(place.iterdir())
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(place)
+    return is_warm
+
+
+class Compiler:
+    """Compiles a module in place of its forward; counts the graphs made so far."""
+
+    def __init__(self, mode: str | bool) -> None:
+        import torch._dynamo.utils
+        from torch._inductor import list_mode_options
+
+        self._patches = list_mode_options(mode) if isinstance(mode, str) else None
+        self._counters = torch._dynamo.utils.counters
+        self.products: Counter[str] = Counter()
+
+    def compile(self, model: nn.Module) -> nn.Module:
+        """A callable twin of the model with the same parameters."""
+        compiled: nn.Module = torch.compile(model, backend=self._backend)
+        return compiled
+
+    @property
+    def graphs(self) -> int:
+        """Graphs compiled so far; a change during the timed window is a recompilation."""
+        return int(self._counters["stats"]["unique_graphs"])
+
+    def describe(self) -> dict[str, Any]:
+        """For the proof."""
+        breaks = self._counters["graph_break"]
+        return {
+            "compiled_graphs": self.graphs,
+            "graph_breaks": sum(breaks.values()),
+            "compiled_products": dict(self.products),
+        }
+
+    def _backend(self, graph: Any, inputs: Any) -> Any:
+        from torch._inductor.compile_fx import compile_fx, compile_fx_inner
+
+        def inspected(inner: Any, inner_inputs: Any, **options: Any) -> Any:
+            self._count(inner)
+            return compile_fx_inner(inner, inner_inputs, **options)
+
+        return compile_fx(graph, inputs, inner_compile=inspected, config_patches=self._patches)
+
+    def _count(self, graph: Any) -> None:
+        from torch.utils.flop_counter import flop_registry
+
+        for node in graph.graph.nodes:
+            packet = getattr(node.target, "_overloadpacket", None)
+            if packet in flop_registry:
+                value = next(argument for argument in node.args if hasattr(argument, "meta")).meta["val"]
+                self.products[str(value.dtype).removeprefix("torch.")] += 1

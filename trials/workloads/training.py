@@ -1,0 +1,267 @@
+"""The ``training`` workload as a space file sees it: knobs, section keys, static checks. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from trials.metrics import Key
+from trials.measurement.steady import MIN_WARMUP_STEPS
+from trials.training.batch_plan import DEFAULT_MICRO_BATCH_SIZE, BatchPlan, BatchProblem, Horizon
+from trials.training.task_source import (
+    REQUIRED,
+    UNREADABLE,
+    TaskParameter,
+    TaskProblem,
+    TaskSource,
+    locate,
+    read_task,
+    split_target,
+)
+from trials.workloads.base import Knob, WorkloadProblem
+
+HORIZON_UNITS = ("tokens", "samples", "steps")
+TASK_METHODS = ("model", "train_data", "validation_data", "loss", "score")
+OPTIMIZERS = ("adamw", "fused_adamw", "adam", "fused_adam", "sgd", "fused_sgd", "adafactor", "rmsprop")
+COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
+
+_KNOBS = (
+    Knob(
+        "precision",
+        str,
+        "fp32",
+        "number format of the matrix products; bf16 and fp16 are autocast (fp16 with loss scaling), bf16_params "
+        "also keeps weights and optimizer state in bf16, tf32 needs a GPU",
+        choices=("fp32", "tf32", "bf16", "fp16", "bf16_params"),
+        is_equivalent=False,
+    ),
+    Knob("micro_batch_size", int, DEFAULT_MICRO_BATCH_SIZE, "samples of one forward pass", low=1, is_equivalent=False),
+    Knob("gradient_accumulation_steps", int, None, "forward passes per optimizer step", low=1, is_equivalent=False),
+    Knob(
+        "global_batch_size",
+        int,
+        None,
+        "samples per optimizer step; two of micro batch, accumulation and global batch give the third",
+        low=1,
+        is_equivalent=False,
+    ),
+    Knob(
+        "activation_checkpointing",
+        str,
+        "none",
+        "what the backward pass recomputes in the task's blocks: nothing; all but matrix products, convolutions and "
+        "attention (selective); everything (full)",
+        choices=("none", "selective", "full"),
+    ),
+    Knob(
+        "activation_offload",
+        str,
+        "none",
+        "where activations wait for the backward pass: on the device, or in host memory (cpu)",
+        choices=("none", "cpu"),
+    ),
+    Knob("compile", (bool, str), False, "torch.compile: true, or the name of a mode", choices=(False, True, *COMPILE_MODES)),
+    Knob("optimizer", str, "adamw", "optimizer and its implementation", choices=OPTIMIZERS, is_equivalent=False),
+    Knob("loader_workers", int, 0, "processes that load data; 0 loads between the steps", low=0),
+    Knob("prefetch_factor", int, 2, "batches that each loader process holds ready", low=1),
+    Knob("pin_memory", bool, False, "copy batches through page-locked memory (a GPU reads it directly)"),
+    Knob("threads", int, None, "threads of one operation; default: the cores that the trial holds", low=1),
+)
+
+_COMMON_METRICS = (
+    Key.SAMPLES_PER_S,
+    Key.STEP_TIME_P50_MS,
+    Key.STEP_TIME_P90_MS,
+    Key.STEP_TIME_P99_MS,
+    Key.TRAIN_LOSS_NATS,
+    Key.PEAK_MEMORY_GIB,
+    Key.PEAK_RESERVED_GIB,
+    Key.PEAK_RSS_GIB,
+    Key.DATA_WAIT_PCT,
+    Key.MFU_PCT,
+    Key.COMPILE_S,
+    Key.STARTUP_S,
+)
+_TOKEN_METRICS = (Key.TOKENS_PER_S, Key.TOKENS_PER_S_PER_GPU)
+
+
+class TrainingWorkload:
+    """Short real training of a task class; speed, memory and held-out quality of one configuration."""
+
+    kind = "training"
+    help = "train a task for a fixed amount of data and measure speed, memory and held-out quality"
+    runner = "trials.training.run:run"
+    families = ("task", "env")
+
+    def section_keys(self) -> Sequence[str]:
+        """``task`` and ``train_for`` are required; ``evaluate_on`` caps the held-out samples (default: all)."""
+        return ("task", "train_for", "evaluate_on")
+
+    def resolve(self, section: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], list[WorkloadProblem]]:
+        """The section with the task's file as an absolute path, and everything wrong with it."""
+        resolved = dict(section)
+        problems = [*_horizon_problems(section.get("train_for")), *_evaluate_on_problems(section)]
+        task = section.get("task")
+        if not isinstance(task, str):
+            problems.append(WorkloadProblem("task", "names the task class", "write task: my_task.py:MyTask"))
+            return resolved, problems
+        try:
+            place, name = split_target(task)
+            if place.endswith(".py"):
+                resolved["task"] = f"{(folder / place).resolve()}:{name}"
+            source = read_task(resolved["task"])
+        except TaskProblem as problem:
+            problems.append(WorkloadProblem("task", problem.message, problem.way_out))
+            return resolved, problems
+        return resolved, [*problems, *_protocol_problems(source)]
+
+    def knobs(self, section: Mapping[str, Any]) -> Mapping[str, Knob]:
+        """The knobs of training, and the task's own as ``task.NAME``, read from its source."""
+        own = _task_source(section).parameters.values()
+        return {knob.name: knob for knob in (*_KNOBS, *map(_task_knob, own))}
+
+    def accepts_unknown_parameters(self, section: Mapping[str, Any]) -> bool:
+        """Never: every knob is known, the task's too."""
+        return False
+
+    def metrics(self, section: Mapping[str, Any]) -> Sequence[str] | None:
+        """The metrics of training and the task's ``metrics``; None where the task does not list them."""
+        source = _task_source(section)
+        own = source.attributes.get("metrics")
+        if own is None:
+            return None
+        has_tokens = source.tokens_parameter or source.attributes.get("tokens_per_sample")
+        return (*_COMMON_METRICS, *(_TOKEN_METRICS if has_tokens else ()), *own)
+
+    def facts(self, section: Mapping[str, Any]) -> Mapping[str, Any]:
+        """None: a task's sizes are its own parameters."""
+        return {}
+
+    def rejection(
+        self, section: Mapping[str, Any], config: Mapping[str, Any], world: Mapping[str, Any]
+    ) -> WorkloadProblem | None:
+        """Batch sizes that contradict, a horizon shorter than a step, threads without cores, tf32 without a GPU."""
+        try:
+            plan = BatchPlan.of(config)
+        except BatchProblem as problem:
+            return WorkloadProblem(problem.parameter, problem.message, problem.way_out)
+        return (
+            _horizon_rejection(section, config, plan)
+            or _device_rejection(config, world)
+            or _missing_parameter(section, config)
+        )
+
+    def samples(self, section: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
+        """Optimizer steps that can be timed at most; None where the tokens of a sample are not known."""
+        try:
+            plan = BatchPlan.of(config)
+            total = Horizon.of(section["train_for"]).samples(plan, _tokens_per_sample(section, config))
+        except ValueError:
+            return None
+        return max(0, total // plan.global_batch_size - MIN_WARMUP_STEPS)
+
+
+def _task_source(section: Mapping[str, Any]) -> TaskSource:
+    """The task as read; nothing is known of one that cannot be read (``resolve`` has said so)."""
+    try:
+        return read_task(str(section["task"]))
+    except (TaskProblem, KeyError):
+        return TaskSource(Path(), "")
+
+
+def _task_knob(parameter: TaskParameter) -> Knob:
+    default = None if parameter.default in (REQUIRED, UNREADABLE) else parameter.default
+    return Knob(
+        f"task.{parameter.name}",
+        parameter.types or object,
+        default,
+        f"{parameter.name} of the task",
+        choices=parameter.choices,
+        is_equivalent=False,
+    )
+
+
+def _horizon_problems(train_for: Any) -> list[WorkloadProblem]:
+    way_out = "write train_for: {samples: 20000}, or tokens, or steps"
+    if not isinstance(train_for, Mapping) or len(train_for) != 1:
+        return [WorkloadProblem("train_for", "says for how long every trial trains, by one unit", way_out)]
+    ((unit, amount),) = train_for.items()
+    if unit not in HORIZON_UNITS:
+        return [WorkloadProblem(f"train_for.{unit}", "is not a unit of training", way_out)]
+    if isinstance(amount, bool) or not isinstance(amount, int) or amount < 1:
+        return [WorkloadProblem(f"train_for.{unit}", f"{amount!r} is not a whole number above 0", way_out)]
+    return []
+
+
+def _evaluate_on_problems(section: Mapping[str, Any]) -> list[WorkloadProblem]:
+    amount = section.get("evaluate_on")
+    if amount is None or (isinstance(amount, int) and not isinstance(amount, bool) and amount > 0):
+        return []
+    return [WorkloadProblem("evaluate_on", f"{amount!r} is not a whole number above 0", "give a number of held-out samples")]
+
+
+def _protocol_problems(source: TaskSource) -> list[WorkloadProblem]:
+    """Missing methods are said at check time; a task with an unreadable base is left to the trial."""
+    missing = [name for name in TASK_METHODS if name not in source.methods]
+    if not missing or source.has_unread_base:
+        return []
+    return [
+        WorkloadProblem(
+            "task",
+            f"{source.class_name} ({source.file.name}) has no method {', '.join(missing)}",
+            f"a task has {', '.join(TASK_METHODS)}",
+        )
+    ]
+
+
+def _tokens_per_sample(section: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
+    source = _task_source(section)
+    if source.tokens_parameter is None:
+        tokens = source.attributes.get("tokens_per_sample")
+    else:
+        parameter = source.parameters[source.tokens_parameter]
+        tokens = config.get(f"task.{parameter.name}", parameter.default)
+    return tokens if isinstance(tokens, int) else None
+
+
+def _horizon_rejection(
+    section: Mapping[str, Any], config: Mapping[str, Any], plan: BatchPlan
+) -> WorkloadProblem | None:
+    horizon = Horizon.of(section["train_for"])
+    try:
+        total = horizon.samples(plan, _tokens_per_sample(section, config))
+    except ValueError:
+        return None  # only the task knows its tokens: the trial says so if it does not
+    needed = (MIN_WARMUP_STEPS + 1) * plan.global_batch_size
+    if total >= needed:
+        return None
+    return WorkloadProblem(
+        "global_batch_size",
+        f"train_for {horizon.unit}={horizon.amount} is {total // plan.global_batch_size} steps of "
+        f"{plan.global_batch_size} samples; {MIN_WARMUP_STEPS} warm up and at least one is timed",
+        f"train for at least {needed} samples, or use a smaller batch",
+    )
+
+
+def _device_rejection(config: Mapping[str, Any], world: Mapping[str, Any]) -> WorkloadProblem | None:
+    threads, cpus = config.get("threads"), world.get("cpus")
+    if threads and cpus and threads > cpus:
+        return WorkloadProblem(
+            "threads", f"threads={threads} is more than the {cpus} cores of a trial", f"use at most {cpus}"
+        )
+    if config.get("precision") == "tf32" and world.get("gpus") == 0:
+        return WorkloadProblem("precision", "tf32 is a format of NVIDIA GPUs and the trial has none", "use fp32 or bf16")
+    return None
+
+
+def _missing_parameter(section: Mapping[str, Any], config: Mapping[str, Any]) -> WorkloadProblem | None:
+    source = _task_source(section)
+    for parameter in source.parameters.values():
+        if parameter.default is REQUIRED and f"task.{parameter.name}" not in config:
+            return WorkloadProblem(
+                f"task.{parameter.name}",
+                f"{source.class_name}.__init__ has no default for it, and it is not set",
+                "give it a value under parameters, or a default in the task",
+            )
+    return None

@@ -1,0 +1,410 @@
+"""Comparing noisy measurements: estimates over repeats, gains, limits, winners.
+
+Noise has two levels: within a run (a run's own interval) and between runs. One run knows only the first,
+which is too narrow, so the baseline's repeats lend every configuration their between-run spread until it
+has enough runs of its own. Throughput, time, memory and loss scale, so a spread is carried over as a share
+of the value.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+from statistics import NormalDist, fmean, median, stdev
+
+from trials.contract import MetricValue, Outcome
+from tuner import student_t
+from tuner.objectives import Bound, Objective
+from tuner.records.rows import MeasurementRecord
+
+CONFIDENCE = 0.95
+_Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
+_FOREIGN = 2.0
+"""A configuration this many times noisier than what it is pooled with is judged by its own spread alone."""
+_FOREIGN_PAIR = 1.8
+"""The same for a pair in interleaved rounds; lower, as a noisy finalist widens the pool as well."""
+_SMALLEST_SPREAD = 1e-7
+"""Share of the value that a prediction allows a metric that never moved (last digits of a sum)."""
+
+
+@dataclass(frozen=True)
+class Spread:
+    """How much one run differs from the next: standard deviation ``sd`` seen around the value ``around``."""
+
+    sd: float
+    around: float
+    degrees: int
+
+    @property
+    def relative(self) -> float | None:
+        """The standard deviation as a share of the value; None around 0."""
+        return self.sd / abs(self.around) if self.around else None
+
+    def at(self, value: float) -> float:
+        """The standard deviation expected around another value of the same metric."""
+        return self.sd * abs(value / self.around) if self.around and value else self.sd
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A metric of one configuration over its runs.
+
+    ``value`` is the mean of the runs and ``low``/``high`` its 95% interval (None where it cannot be given).
+    ``within`` and ``between`` are the standard deviations inside a run and from run to run (None unknown);
+    ``spread`` is what was used for one run, with ``degrees`` of freedom; ``n`` counts samples over all runs.
+    """
+
+    value: float
+    unit: str
+    low: float | None
+    high: float | None
+    n_runs: int
+    n: int
+    within: float | None
+    between: float | None
+    spread: float | None
+    degrees: float
+    method: str
+    flags: tuple[str, ...] = ()
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of the value."""
+        return None if self.spread is None else self.spread / math.sqrt(self.n_runs)
+
+
+class LimitStatus(StrEnum):
+    """Whether a limit holds, judged by the ends of the interval."""
+
+    MET = "met"
+    NOT_MET = "not_met"
+    UNDECIDED = "undecided"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One value against another: ``value`` with its 95% interval (None where it cannot be given).
+
+    A ratio (neutral at 1) where both values are positive, else a difference (neutral at 0).
+    """
+
+    value: float
+    low: float | None
+    high: float | None
+    is_ratio: bool
+    method: str
+
+    @property
+    def is_beyond_noise(self) -> bool:
+        """True when the interval excludes 'no difference'."""
+        neutral = 1.0 if self.is_ratio else 0.0
+        return self.low is not None and self.high is not None and not self.low <= neutral <= self.high
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Who won: ``winner`` is None for a tie; ``best`` has the best mean; ``tied`` cannot be told from it."""
+
+    winner: int | None
+    best: int
+    tied: tuple[int, ...]
+    p_values: Mapping[int, float]
+
+
+def usable_runs(measurements: Iterable[MeasurementRecord], metric: str) -> list[MeasurementRecord]:
+    """The complete runs that were not thrown away and have a finite value of the metric."""
+    return [
+        run
+        for run in measurements
+        if run.outcome is Outcome.COMPLETE
+        and not run.is_discarded
+        and metric in run.metrics
+        and run.metrics[metric].is_finite
+    ]
+
+
+def spread_between(measurements: Iterable[MeasurementRecord], metric: str) -> Spread | None:
+    """The between-run spread of a metric; None with fewer than two runs.
+
+    Also None where every run had the same seed and the same value: that says nothing about another seed.
+    """
+    runs = usable_runs(measurements, metric)
+    if len(runs) < 2:
+        return None
+    values = [run.metrics[metric].value for run in runs]
+    sd = _stdev(values)
+    if sd == 0 and len({run.seed for run in runs}) == 1:
+        return None
+    return Spread(sd, fmean(values), len(runs) - 1)
+
+
+def noise_floor(baseline: Sequence[MeasurementRecord]) -> dict[str, float]:
+    """By metric, how much one run of the baseline differs from the next: relative standard deviation."""
+    metrics = sorted({key for run in baseline for key in run.metrics})
+    spreads = {key: spread_between(baseline, key) for key in metrics}
+    return {k: s.relative for k, s in spreads.items() if s is not None and s.relative is not None}
+
+
+def pool(runs: Iterable[MeasurementRecord], metric: str, prior: Spread | None = None) -> Estimate | None:
+    """The metric over all usable runs; ``prior`` is the baseline's between-run spread. None without a run."""
+    used = usable_runs(runs, metric)
+    if not used:
+        return None
+    return pool_values([run.metrics[metric] for run in used], prior, n_seeds=len({run.seed for run in used}))
+
+
+def pool_values(
+    runs: Sequence[MetricValue], prior: Spread | None = None, n_seeds: int | None = None
+) -> Estimate:
+    """One estimate from at least one run's value; ``n_seeds`` 1 says that no repeat changed the seed."""
+    values = [run.value for run in runs]
+    value = fmean(values) if len(values) > 1 else values[0]
+    within = _within(runs)
+    between = _stdev(values) if len(values) > 1 else None
+    one_seed = n_seeds == 1
+    spread, degrees, method = _spread_of_one_run(value, between, len(values), within, prior, one_seed)
+    half = (
+        None
+        if spread is None
+        else student_t.quantile(0.5 + CONFIDENCE / 2, degrees) * spread / len(values) ** 0.5
+    )
+    flags = tuple(dict.fromkeys(flag for run in runs for flag in run.flags))
+    return Estimate(
+        value=value,
+        unit=runs[0].unit,
+        low=None if half is None else value - half,
+        high=None if half is None else value + half,
+        n_runs=len(values),
+        n=sum(run.n or 1 for run in runs),
+        within=within,
+        between=between,
+        spread=spread,
+        degrees=degrees,
+        method=method,
+        flags=flags,
+    )
+
+
+def limit_status(bound: Bound, estimate: Estimate | None) -> LimitStatus:
+    """Met when the pessimistic end of the interval is inside, not met when the optimistic end is outside.
+
+    A missing value is not met; a value without interval decides by itself.
+    """
+    if estimate is None or not math.isfinite(estimate.value):
+        return LimitStatus.NOT_MET
+    low = estimate.value if estimate.low is None else estimate.low
+    high = estimate.value if estimate.high is None else estimate.high
+    pessimistic, optimistic = (high, low) if bound.is_upper else (low, high)
+    if bound.violation(pessimistic) <= 0:
+        return LimitStatus.MET
+    return LimitStatus.NOT_MET if bound.violation(optimistic) > 0 else LimitStatus.UNDECIDED
+
+
+def prediction_interval(
+    values: Sequence[float], confidence: float = CONFIDENCE, within: float = 0.0, prior: Spread | None = None
+) -> tuple[float, float]:
+    """Where one more run will land, from the values of earlier runs.
+
+    Holds the uncertainty of the mean and the scatter of a single run. ``within`` (standard deviation inside
+    a run) is the least spread that is believed: three runs that agree by luck promise too much. ValueError
+    without values, or where one value has neither ``within`` nor ``prior``.
+    """
+    if not values:
+        raise ValueError("a prediction needs at least one earlier value")
+    runs = [MetricValue(value, "", low=value - _Z * within, high=value + _Z * within) for value in values]
+    estimate = pool_values(runs, prior, n_seeds=len(values))
+    if estimate.spread is None or (len(values) == 1 and prior is None and within == 0):
+        raise ValueError(
+            "one value alone does not say how far the next may be; give more runs or their spread"
+        )
+    spread = max(estimate.spread, within, _SMALLEST_SPREAD * abs(estimate.value))
+    reach = (
+        student_t.quantile(0.5 + confidence / 2, estimate.degrees) * spread * math.sqrt(1 + 1 / len(values))
+    )
+    return estimate.value - reach, estimate.value + reach
+
+
+def gain_over_baseline(trial: Estimate, baseline: Estimate) -> Difference:
+    """The trial against the baseline, unpaired: from the two estimates and their standard errors."""
+    is_ratio = trial.value > 0 and baseline.value > 0
+    center = math.log(trial.value / baseline.value) if is_ratio else trial.value - baseline.value
+    if trial.error is None or baseline.error is None:
+        return _difference(center, None, math.inf, is_ratio, "single values")
+    scale = (trial.value, baseline.value) if is_ratio else (1.0, 1.0)
+    parts = (trial.error / scale[0], baseline.error / scale[1])
+    error = math.hypot(*parts)
+    return _difference(
+        center, error, _welch(parts, (trial.degrees, baseline.degrees)), is_ratio, "separate runs"
+    )
+
+
+def paired_difference(
+    ours: Sequence[float], theirs: Sequence[float], confidence: float = CONFIDENCE
+) -> Difference:
+    """The mean difference of values that belong together: the same round and seed, or the same example.
+
+    ValueError where the lengths differ; one pair gives no interval.
+    """
+    differences = [a - b for a, b in zip(ours, theirs, strict=True)]
+    mean, n = fmean(differences), len(differences)
+    if n < 2:
+        return Difference(mean, None, None, False, "one pair")
+    reach = student_t.quantile(0.5 + confidence / 2, n - 1) * _stdev(differences) / math.sqrt(n)
+    return Difference(mean, mean - reach, mean + reach, False, f"{n} pairs")
+
+
+class Rounds:
+    """Interleaved rounds: by trial, its value in each round it took part in.
+
+    Values of one round share seed and time of day, so they are compared within the round. The scatter of
+    those differences is pooled over all pairs of trials (three rounds of two trials alone would leave two
+    degrees of freedom), unless a pair is much noisier than the others. Positive values are compared as
+    ratios.
+    """
+
+    def __init__(self, values: Mapping[int, Mapping[int, float]]) -> None:
+        self._values = values
+        self.is_ratio = all(value > 0 for by_round in values.values() for value in by_round.values())
+        self._pairs = {(a, b): self._between(a, b) for a, b in combinations(sorted(values), 2)}
+        usable = [pair for pair in self._pairs.values() if len(pair) >= 2]
+        weight = sum(len(pair) - 1 for pair in usable)
+        self._variance = sum(_stdev(p) ** 2 * (len(p) - 1) for p in usable) / weight if weight else None
+        # all pairs of k trials in r rounds hold (k - 1)(r - 1) independent differences
+        self._degrees = weight * 2 / len(values) if weight else 0.0
+
+    def difference(self, ours: int, theirs: int) -> Difference | None:
+        """``ours`` against ``theirs``; None with fewer than two rounds in common."""
+        found = self._mean_and_error(ours, theirs)
+        if found is None:
+            return None
+        mean, error, degrees = found
+        return _difference(mean, error, degrees, self.is_ratio, "interleaved rounds")
+
+    def p_better(self, ours: int, theirs: int, objective: Objective) -> float:
+        """One-sided p value of 'ours is no better than theirs'; 1 with fewer than two rounds in common."""
+        found = self._mean_and_error(ours, theirs)
+        if found is None:
+            return 1.0
+        mean, error, degrees = found
+        ahead = -objective.loss(mean)
+        if error == 0:
+            return 0.0 if ahead > 0 else 1.0
+        return 1.0 - student_t.cdf(ahead / error, degrees)
+
+    def _mean_and_error(self, ours: int, theirs: int) -> tuple[float, float, float] | None:
+        pair = self._between(ours, theirs)
+        if len(pair) < 2 or self._variance is None:
+            return None
+        own = _stdev(pair) ** 2
+        is_foreign = own > _FOREIGN_PAIR**2 * self._variance
+        variance, degrees = (
+            (own, len(pair) - 1.0) if is_foreign else (self._variance, max(1.0, self._degrees))
+        )
+        return fmean(pair), math.sqrt(variance / len(pair)), degrees
+
+    def _between(self, ours: int, theirs: int) -> list[float]:
+        one, other = self._values[ours], self._values[theirs]
+        common = sorted(one.keys() & other.keys())
+        if self.is_ratio:
+            return [math.log(one[r] / other[r]) for r in common]
+        return [one[r] - other[r] for r in common]
+
+
+def name_winner(
+    rounds: Mapping[int, Mapping[int, float]], objective: Objective, level: float = 0.05
+) -> Verdict:
+    """The trial that beats every other beyond doubt, or a tie.
+
+    The best mean is tested one-sided against each other trial, with Holm's correction over the finalists.
+    It was picked after looking, any of them could have been it, so each test runs at half the level: among
+    equals a winner is named in at most ``level`` of studies. ValueError without a trial that has a value.
+    """
+    means = {trial: fmean(by_round.values()) for trial, by_round in rounds.items() if by_round}
+    if not means:
+        raise ValueError("no finalist has a value in any round")
+    best = min(means, key=lambda trial: (objective.loss(means[trial]), trial))
+    layout = Rounds({trial: rounds[trial] for trial in means})
+    p_values = {other: layout.p_better(best, other, objective) for other in sorted(means) if other != best}
+    tied = _not_rejected(p_values, level / 2)
+    return Verdict(best if len(means) > 1 and not tied else None, best, tied, p_values)
+
+
+def repeats_needed(
+    spread: float, difference: float, confidence: float = CONFIDENCE, at_most: int = 1000
+) -> int:
+    """How many runs of each of two configurations show a ``difference``, one run scattering by ``spread``.
+
+    Both in the same unit (or both as shares). Returns ``at_most`` where even that would not do.
+    """
+    if difference == 0:
+        return at_most
+    for repeats in range(2, at_most):
+        reach = student_t.quantile(0.5 + confidence / 2, 2 * (repeats - 1)) * spread * math.sqrt(2 / repeats)
+        if reach <= abs(difference):
+            return repeats
+    return at_most
+
+
+def _spread_of_one_run(
+    value: float, between: float | None, n: int, within: float | None, prior: Spread | None, one_seed: bool
+) -> tuple[float | None, float, str]:
+    """Standard deviation of one run, its degrees of freedom, and how it was found."""
+    if between is None:
+        if prior is None:
+            return within, math.inf, "one run, its own interval (too narrow)" if within else "one run"
+        return (
+            max(prior.at(value), within or 0.0) or None,
+            prior.degrees,
+            "one run, spread of the baseline's repeats",
+        )
+    if prior is not None and prior.sd > 0 and between <= _FOREIGN * prior.at(value):
+        degrees = prior.degrees + n - 1
+        pooled = math.sqrt((prior.degrees * prior.at(value) ** 2 + (n - 1) * between**2) / degrees)
+        return pooled, degrees, f"mean of {n} runs, their spread pooled with the baseline's"
+    if between > 0:
+        return between, n - 1, f"mean of {n} runs"
+    if within:
+        return within, math.inf, f"the same in {n} runs, interval of one run"
+    if one_seed:
+        return None, math.inf, f"the same in {n} runs of one seed, other seeds unknown"
+    return 0.0, math.inf, f"the same in {n} runs"
+
+
+def _within(runs: Sequence[MetricValue]) -> float | None:
+    errors = [(run.high - run.low) / (2 * _Z) for run in runs if run.low is not None and run.high is not None]
+    finite = [error for error in errors if math.isfinite(error)]
+    return median(finite) if finite else None
+
+
+def _difference(
+    center: float, error: float | None, degrees: float, is_ratio: bool, method: str
+) -> Difference:
+    turn = math.exp if is_ratio else float
+    if error is None:
+        return Difference(turn(center), None, None, is_ratio, method)
+    reach = student_t.quantile(0.5 + CONFIDENCE / 2, degrees) * error
+    return Difference(turn(center), turn(center - reach), turn(center + reach), is_ratio, method)
+
+
+def _welch(errors: tuple[float, float], degrees: tuple[float, float]) -> float:
+    """Satterthwaite's degrees of freedom, rounded down (cautious, and few distinct values to look up)."""
+    total = sum(error**2 for error in errors)
+    shares = sum(error**4 / freedom for error, freedom in zip(errors, degrees, strict=True))
+    return math.inf if shares == 0 else max(1.0, float(math.floor(total**2 / shares + 1e-9)))
+
+
+def _not_rejected(p_values: Mapping[int, float], level: float) -> tuple[int, ...]:
+    """Holm: smallest p first, each against level / (hypotheses left); all after the first failure stand."""
+    order = sorted(p_values, key=lambda trial: (p_values[trial], trial))
+    for done, trial in enumerate(order):
+        if p_values[trial] > level / (len(order) - done):
+            return tuple(sorted(order[done:]))
+    return ()
+
+
+def _stdev(values: Sequence[float]) -> float:
+    """Standard deviation; exactly 0 for equal values (the mean of equal floats may be off by a digit)."""
+    return 0.0 if min(values) == max(values) else stdev(values)

@@ -1,0 +1,137 @@
+"""A Ray of our own on this machine, or somebody's cluster by address; nothing of ours stays behind."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from tuner.execution.marks import MARK_VARIABLE, driver_mark, driver_of
+from tuner.execution.orphans import end_orphans
+from tuner.execution.placement import refuse_what_does_not_fit, usable_cores, usable_gpus
+from tuner.execution.protocol import ExecutionError, Slots
+
+_MIB = 2**20
+OBJECT_STORE_BYTES = 80 * _MIB  # results are small; Ray refuses less than 75 MiB
+
+# read by Ray when it is imported or started, by Ray Tune when it runs
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_DISABLE_IMPORT_WARNING": "1",
+    "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    "RAY_memory_monitor_refresh_ms": "0",  # it would kill supervisors: trials have limits of their own
+    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "TUNE_DISABLE_SIGINT_HANDLER": "1",  # it swallows Ctrl-C and lets the program exit with 0
+    "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
+    "TUNE_DISABLE_AUTO_CALLBACK_SYNCER": "1",
+    "TUNE_DISABLE_STRICT_METRIC_CHECKING": "1",
+    "TUNE_PRINT_ALL_TRIAL_ERRORS": "0",
+    "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # its state on disk is never read
+    "TUNE_WARN_THRESHOLD_S": "60",
+}
+
+
+@contextmanager
+def quiet_ray() -> Iterator[None]:
+    """Ray's settings in this process's environment, and its loggers silent; both are put back."""
+    before = {name: os.environ.get(name) for name in (*_QUIET, MARK_VARIABLE)}
+    logger = logging.getLogger("ray")
+    level = logger.level
+    os.environ.update(_QUIET | {MARK_VARIABLE: driver_mark()})  # whatever Ray starts carries the mark
+    logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
+@contextmanager
+def connected(address: str | None, slots: Slots, folder: Path) -> Iterator[None]:
+    """Ray, up for the time of the block; ExecutionError where it cannot run even one slot.
+
+    ``folder`` holds Ray's own files of a Ray that is started here.
+    """
+    import ray
+
+    if address is None:
+        refuse_what_does_not_fit(slots, len(usable_cores()), len(usable_gpus()), "this machine")
+    elif address.startswith("ray://"):
+        raise ExecutionError(
+            f"{address}: the driver must run on a machine of the cluster; start it there with HOST:PORT instead of ray://"
+        )
+    if ray.is_initialized():
+        raise ExecutionError("this process is connected to a Ray already; use a process of its own for each run")
+    try:
+        try:
+            ray.init(**_arguments(address, slots, folder))
+        except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as problem:
+            where = f"the Ray cluster at {address}" if address else "a Ray of our own"
+            raise ExecutionError(f"cannot reach or start {where}: {str(problem).strip().splitlines()[0]}") from problem
+        if address is not None:
+            _refuse_what_no_node_has(address, slots, ray.nodes())
+        yield
+    finally:
+        _leave(is_own=address is None)
+
+
+def _arguments(address: str | None, slots: Slots, folder: Path) -> dict[str, Any]:
+    common = {"log_to_driver": False, "configure_logging": True, "logging_level": logging.CRITICAL}
+    if address is not None:
+        return {**common, "address": address}
+    return {
+        **common,
+        "num_cpus": slots.count * slots.cpus,  # cores are held by locks; Ray only counts
+        "num_gpus": min(slots.count * slots.gpus, len(usable_gpus())),
+        "include_dashboard": False,
+        "object_store_memory": OBJECT_STORE_BYTES,
+        "_node_ip_address": "127.0.0.1",
+        "_temp_dir": str(folder),
+    }
+
+
+def _leave(is_own: bool) -> None:
+    import ray
+
+    ray.shutdown()
+    if is_own:
+        mark = driver_mark()
+        end_orphans(lambda found: driver_of(found) == mark)
+
+
+def _refuse_what_no_node_has(address: str, slots: Slots, nodes: list[dict[str, Any]]) -> None:
+    """Ray Tune would wait for ever for resources that are not there."""
+    alive = [node["Resources"] for node in nodes if node["Alive"]]
+    if slots.accelerator:
+        wanted = f"accelerator_type:{slots.accelerator}"
+        having = [node for node in alive if wanted in node]
+        if not having:
+            there = sorted({key.partition(":")[2] for node in alive for key in node if key.startswith("accelerator_type:")})
+            raise ExecutionError(
+                f"resources.accelerator={slots.accelerator}, but {address} has {', '.join(there) or 'none'}"
+            )
+        alive = having
+    fitting = sum(_slots_on(node, slots) for node in alive)
+    if not fitting:
+        most = {name: max((node.get(name, 0) for node in alive), default=0) for name in ("CPU", "GPU")}
+        refuse_what_does_not_fit(slots, most["CPU"], most["GPU"], f"no node of {address} more; the largest")
+        raise ExecutionError(
+            f"no single node of {address} has {slots.cpus} cpus and {slots.gpus} gpus together; ask for less of one"
+        )
+    if fitting < slots.count:
+        raise ExecutionError(
+            f"search.concurrent_trials={slots.count}, but {address} has room for {fitting} at once; use {fitting}"
+        )
+
+
+def _slots_on(node: dict[str, float], slots: Slots) -> int:
+    rooms = [node.get(name, 0) // wanted for name, wanted in (("CPU", slots.cpus), ("GPU", slots.gpus)) if wanted]
+    return int(min(rooms, default=slots.count))

@@ -1,0 +1,153 @@
+"""The export document: configuration, confirmed numbers, why this one, environment, provenance.
+
+Everything ``tuner verify`` needs is in it: the workload, what the trial gets, and every run's value, from which the
+prediction interval of one more run follows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from trials.contract import Outcome, Purpose
+from tuner import __version__
+from tuner.records.rows import MeasurementRecord, StudyRecord, TrialRecord
+from tuner.results import StudyResult, TrialResult
+
+EXPORT_VERSION = 1
+
+
+class ExportError(Exception):
+    """The file is not an export that this version can read; the message says why."""
+
+
+def build_document(
+    record: StudyRecord, result: StudyResult, number: int, reason: str, gives_up: list[str], records_location: str
+) -> dict[str, Any]:
+    """The document of trial ``number``, as plain values."""
+    trial, judged = record.trials[number], result.trial(number)
+    runs = runs_behind(trial)
+    resolved = _resolved(record, trial)
+    workload = record.definition["workload"]
+    return {
+        "tuner_export": EXPORT_VERSION,
+        "study": record.name,
+        "trial": number,
+        "why": reason,
+        "gives_up": gives_up,
+        "config": nested(resolved),
+        "chosen": dict(trial.config),
+        "metrics": {key: _estimate(estimate) for key, estimate in judged.estimates.items()},
+        "is_confirmed": judged.is_confirmed,
+        "is_feasible": judged.is_feasible,
+        "limits": _limits(judged),
+        "verify": {
+            "workload": dict(workload),
+            "parameters": resolved,
+            "seed": 1 + max(run.seed for run in runs),
+            "cpus": runs[-1].environment.get("cpus_held"),
+            "judged_by": [o.metric for o in record.objectives] + [c.metric for c in record.constraints],
+            "runs": {key: [run.metrics[key].value for run in runs if key in run.metrics] for key in runs[-1].metrics},
+        },
+        "environment": dict(runs[-1].environment),
+        "provenance": {
+            "tuner_version": __version__,
+            "exported_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "measured_at": runs[-1].started_at.isoformat(timespec="seconds"),
+            "records": _without_password(records_location),
+            "generation": record.generation,
+            "space_file": record.file_path,
+            "space_file_sha256": hashlib.sha256(record.file_text.encode()).hexdigest(),
+            "task_sha256": task_digest(workload),
+            "measurements": [run.measurement_id for run in runs],
+        },
+    }
+
+
+def runs_behind(trial: TrialRecord) -> list[MeasurementRecord]:
+    """The complete runs that a trial's values rest on: the confirmations where there are any."""
+    complete = [r for r in trial.measurements if r.outcome is Outcome.COMPLETE and not r.is_discarded]
+    confirmed = [r for r in complete if r.purpose is Purpose.CONFIRM]
+    return confirmed or complete
+
+
+def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
+    """Dotted names as nested maps: ``{"task.width": 64}`` -> ``{"task": {"width": 64}}``."""
+    tree: dict[str, Any] = {}
+    for name, value in flat.items():
+        *groups, last = name.split(".")
+        place = tree
+        for group in groups:
+            place = place.setdefault(group, {})
+        place[last] = value
+    return tree
+
+
+def task_digest(workload: Mapping[str, Any]) -> str | None:
+    """SHA-256 of the task's file where the workload names one (``/path/my_task.py:MyTask``)."""
+    file = Path(str(workload.get("task", "")).rpartition(":")[0])
+    return hashlib.sha256(file.read_bytes()).hexdigest() if file.suffix == ".py" and file.is_file() else None
+
+
+def read_document(path: Path) -> dict[str, Any]:
+    """An exported file, YAML or JSON. ExportError where it is not one."""
+    import yaml
+
+    try:
+        document = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as problem:
+        raise ExportError(f"{path}: cannot be read: {problem}") from problem
+    except yaml.YAMLError as problem:
+        raise ExportError(f"{path}: is not YAML or JSON: {str(problem).splitlines()[0]}") from problem
+    if not isinstance(document, dict) or "tuner_export" not in document:
+        raise ExportError(f"{path}: is not a file that 'tuner export' wrote (no key tuner_export)")
+    if document["tuner_export"] != EXPORT_VERSION:
+        raise ExportError(
+            f"{path}: tuner_export={document['tuner_export']} is another version, this program reads "
+            f"{EXPORT_VERSION}; export again"
+        )
+    missing = [key for key in ("verify", "metrics", "study", "trial") if key not in document]
+    if missing:
+        raise ExportError(f"{path}: lacks {', '.join(missing)}; export again")
+    return document
+
+
+def _resolved(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:
+    """What the trial got: labels replaced, 'leave the default' absent."""
+    labels = {
+        parameter["name"]: {_key(c["label"]): c["value"] for c in parameter["choices"]}
+        for parameter in record.definition["space"]["parameters"]
+        if "choices" in parameter
+    }
+    values = {name: labels.get(name, {}).get(_key(value), value) for name, value in trial.config.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _key(label: Any) -> str:
+    import json
+
+    return json.dumps(label, sort_keys=True)
+
+
+def _estimate(estimate: Any) -> dict[str, Any]:
+    return {
+        "value": estimate.value,
+        "low": estimate.low,
+        "high": estimate.high,
+        "unit": estimate.unit,
+        "n_runs": estimate.n_runs,
+        "method": estimate.method,
+    }
+
+
+def _limits(judged: TrialResult) -> list[dict[str, Any]]:
+    return [{"limit": str(status.bound), "status": str(status.status)} for status in judged.limits]
+
+
+def _without_password(location: str) -> str:
+    import re
+
+    return re.sub(r"//([^:/@]+):[^@/]+@", r"//\1:***@", location)

@@ -1,0 +1,155 @@
+"""Values to text and back: valid JSON always, with every type and every non-finite number kept.
+
+NaN and infinities are not JSON: they are written as the words ``nan``, ``inf``, ``-inf``, and come back as
+numbers where a number must stand (metrics, phases, bounds). In free facts they stay words, like in
+``result.json``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import struct
+import zlib
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from trials.contract import Measurement, MetricValue
+from trials.metrics import Direction
+from tuner.objectives import Bound, Constraint, LimitKind, Objective
+
+
+def to_text(value: Any) -> str:
+    """Compact JSON. ASCII only, so that odd bytes of a log (NUL, half characters) are kept by any database.
+
+    TypeError where the value is not plain (a path, an array).
+    """
+    return json.dumps(_spelled(value), separators=(",", ":"), allow_nan=False)
+
+
+def digest(text: str) -> str:
+    """A name of 64 characters for a text of any length."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def now_text() -> str:
+    """This moment, as the tables hold it."""
+    return datetime.now(UTC).isoformat(timespec="microseconds")
+
+
+def readable(text: str) -> str:
+    """Free text that any database takes: NUL, and what UTF-8 cannot hold, becomes a question mark."""
+    return text.replace("\0", "?").encode("utf-8", "replace").decode("utf-8")
+
+
+def measurement_to_text(measurement: Measurement) -> str:
+    """What a measurement gave, without environment and examples, which are kept apart."""
+    body: dict[str, Any] = {
+        "metrics": {key: _metric_to_plain(metric) for key, metric in measurement.metrics.items()},
+        "phases": {key: float(seconds) for key, seconds in measurement.phases.items()},
+        "proof": measurement.proof,
+        "facts": measurement.facts,
+        "warnings": measurement.warnings,
+        "message": measurement.message,
+    }
+    return to_text({key: value for key, value in body.items() if value})
+
+
+def metrics_from_plain(raw: Mapping[str, Any]) -> dict[str, MetricValue]:
+    """The ``metrics`` part of a body."""
+    return {key: _metric_from_plain(entry) for key, entry in raw.items()}
+
+
+def numbers_from_plain(raw: Mapping[str, Any]) -> dict[str, float]:
+    """A map of numbers, words such as ``nan`` among them."""
+    return {key: float(value) for key, value in raw.items()}
+
+
+def examples_to_bytes(examples: Mapping[str, tuple[float, ...]]) -> bytes:
+    """Per-example values, packed: one line of JSON with the lengths, then all numbers as 64-bit floats."""
+    lengths = to_text({key: len(values) for key, values in examples.items()}).encode()
+    numbers = b"".join(struct.pack(f"<{len(values)}d", *values) for values in examples.values())
+    return zlib.compress(lengths + b"\n" + numbers)
+
+
+def examples_from_bytes(packed: bytes) -> dict[str, tuple[float, ...]]:
+    """The opposite of ``examples_to_bytes``."""
+    head, _, numbers = zlib.decompress(packed).partition(b"\n")
+    found: dict[str, tuple[float, ...]] = {}
+    offset = 0
+    for key, length in json.loads(head).items():
+        found[key] = struct.unpack_from(f"<{length}d", numbers, offset)
+        offset += 8 * length
+    return found
+
+
+def objectives_to_text(objectives: Iterable[Objective]) -> str:
+    """Metric and direction of each."""
+    return to_text([{"metric": o.metric, "direction": o.direction.value} for o in objectives])
+
+
+def objectives_from_text(text: str) -> tuple[Objective, ...]:
+    """The opposite of ``objectives_to_text``."""
+    return tuple(Objective(raw["metric"], Direction(raw["direction"])) for raw in json.loads(text))
+
+
+def constraints_to_text(constraints: Iterable[Constraint]) -> str:
+    """Limits as written in the file."""
+    return to_text(
+        [{"metric": c.metric, "kind": c.kind.value, "amount": c.amount, "line": c.line} for c in constraints]
+    )
+
+
+def constraints_from_text(text: str) -> tuple[Constraint, ...]:
+    """The opposite of ``constraints_to_text``."""
+    return tuple(
+        Constraint(raw["metric"], LimitKind(raw["kind"]), float(raw["amount"]), raw["line"])
+        for raw in json.loads(text)
+    )
+
+
+def bounds_to_text(bounds: Iterable[Bound]) -> str:
+    """Limits with their numbers frozen."""
+    return to_text(
+        [{"metric": b.metric, "is_upper": b.is_upper, "value": b.value, "formula": b.formula} for b in bounds]
+    )
+
+
+def bounds_from_text(text: str) -> tuple[Bound, ...]:
+    """The opposite of ``bounds_to_text``."""
+    return tuple(
+        Bound(raw["metric"], raw["is_upper"], float(raw["value"]), raw["formula"]) for raw in json.loads(text)
+    )
+
+
+def _metric_to_plain(metric: MetricValue) -> dict[str, Any]:
+    plain: dict[str, Any] = {"value": float(metric.value), "unit": metric.unit}
+    known = {"n": metric.n, "low": metric.low, "high": metric.high}
+    plain.update({key: value for key, value in known.items() if value is not None})
+    plain.update({key: value for key, value in (("method", metric.method), ("flags", metric.flags)) if value})
+    return plain
+
+
+def _metric_from_plain(raw: Mapping[str, Any]) -> MetricValue:
+    low, high = raw.get("low"), raw.get("high")
+    return MetricValue(
+        float(raw["value"]),
+        raw["unit"],
+        raw.get("n"),
+        None if low is None else float(low),
+        None if high is None else float(high),
+        raw.get("method", ""),
+        tuple(raw.get("flags", ())),
+    )
+
+
+def _spelled(value: Any) -> Any:
+    if isinstance(value, float):
+        return value if math.isfinite(value) else repr(float(value))
+    if isinstance(value, Mapping):
+        return {str(key): _spelled(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_spelled(item) for item in value]
+    return value

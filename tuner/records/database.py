@@ -1,0 +1,264 @@
+"""One connection pool to the records: opening, transactions, patience with locks, errors in plain words."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
+from sqlalchemy.exc import (
+    ArgumentError,
+    DBAPIError,
+    IntegrityError,
+    InterfaceError,
+    NoSuchModuleError,
+    OperationalError,
+)
+
+from tuner.records import tables
+from tuner.records.errors import RecordsError, RecordsUnavailable
+
+T = TypeVar("T")
+
+DEFAULT_LOCATION = "tuner.db"
+LOCATION_VARIABLE = "TUNER_RECORDS"
+BUSY_TIMEOUT_S = 30.0
+"""How long one attempt waits for another process's lock; a write gives up after twice that."""
+
+_SCHEMA_LOCK = (
+    7_236_541  # any number: PostgreSQL's advisory lock while two processes create the schema at once
+)
+_LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
+_PASSING_STATES = ("40001", "40P01", "55P03")  # PostgreSQL: serialization, deadlock, lock not available
+_OPERATIONAL = (OperationalError, InterfaceError, sqlite3.OperationalError)
+_MEANINGS = {
+    "SQLITE_NOTADB": "it is not an SQLite database; give another file with --records",
+    "SQLITE_CORRUPT": "the file is damaged; go back to a copy of it, or start a new one with --records",
+    "SQLITE_CANTOPEN": "the file cannot be opened or created there; give another place with --records",
+    "SQLITE_READONLY": "the file or its folder is read-only; give another place with --records",
+    "SQLITE_PERM": "no permission; give another place with --records",
+    "SQLITE_FULL": "the disk is full; free some space, what was recorded is intact",
+    "SQLITE_IOERR": "the disk reports an error; what was recorded before is intact",
+    "53100": "the server's disk is full; free some space, what was recorded is intact",
+}
+
+
+class Database:
+    """Short transactions on one database. Safe to use from several threads."""
+
+    def __init__(self, engine: Engine, busy_timeout_s: float) -> None:
+        self.url = engine.url.render_as_string(hide_password=True)
+        self.where = _shown(engine.url)
+        self._engine = engine
+        self._writer = engine.execution_options(tuner_is_writing=True)
+        self._give_up_s = 2 * busy_timeout_s
+
+    def read(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` on one consistent view."""
+        return self._patiently(self._engine, work)
+
+    def write(self, work: Callable[[Connection], T]) -> T:
+        """Run ``work`` in one transaction, committed (on the disk) when this returns.
+
+        ``work`` may run more than once: it is repeated while another process holds the lock.
+        RecordsUnavailable when that lasts too long, or at once where waiting does not help (a full disk).
+        """
+        return self._patiently(self._writer, work)
+
+    def close(self) -> None:
+        """Close every connection."""
+        self._engine.dispose()
+
+    def _patiently(self, engine: Engine, work: Callable[[Connection], T]) -> T:
+        deadline_s, pause_s = time.monotonic() + self._give_up_s, 0.02
+        while True:
+            is_done = False
+            try:
+                with engine.begin() as connection:
+                    result = work(connection)
+                    is_done = True
+                return result
+            except IntegrityError:
+                raise  # not trouble with the database: the caller knows what it means
+            except (DBAPIError, sqlite3.Error, UnicodeEncodeError) as error:
+                # a connection lost during the commit leaves open whether it happened: not repeated
+                may_repeat = _passes(error) and not (is_done and _is_lost(error))
+                if not may_repeat or time.monotonic() > deadline_s:
+                    raise explained(error, self.where) from error
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 1.0)
+
+
+def open_database(location: str | Path | None, must_exist: bool, busy_timeout_s: float) -> Database:
+    """Connect, create the schema unless ``must_exist``, and refuse what is not records of this version."""
+    url = _url_of(location)
+    where = _shown(url)
+    if _is_file(url):
+        _check_file(Path(url.database or ""), must_exist)
+    database = Database(_engine_for(url, busy_timeout_s), busy_timeout_s)
+    try:
+        if not database.read(lambda connection: _has_schema(connection, where)):
+            if must_exist:
+                raise _no_records(where)
+            _create(database, url)
+    except BaseException:
+        database.close()
+        raise
+    return database
+
+
+def explained(error: Exception, where: str) -> RecordsError:
+    """The driver's error as one line with a way out."""
+    if isinstance(error, UnicodeEncodeError):
+        return RecordsError(f"cannot write to the records at {where}: {error.object!r:.80} is not valid text")
+    if _code(error).startswith(_LOCKED):
+        return RecordsUnavailable(
+            f"the records at {where} stay locked by another process; end it, or wait and try again"
+        )
+    meaning = next((words for code, words in _MEANINGS.items() if _code(error).startswith(code)), None)
+    cause = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+    is_temporary = _code(error).startswith(
+        ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "53")
+    ) or _is_lost(error)
+    kind = RecordsUnavailable if is_temporary or isinstance(error, _OPERATIONAL) else RecordsError
+    return kind(f"cannot use the records at {where}: {meaning or cause}")
+
+
+def _url_of(location: str | Path | None) -> URL:
+    given = str(location or os.environ.get(LOCATION_VARIABLE) or DEFAULT_LOCATION)
+    if "://" not in given:
+        return URL.create("sqlite", database=str(Path(given).expanduser().absolute()))
+    try:
+        return make_url(given)
+    except (ArgumentError, ValueError) as error:
+        raise RecordsError(
+            "the place of the records is neither a path nor a database URL such as "
+            "postgresql://user@host/name (is a special character of the password not %-encoded?)"
+        ) from error
+
+
+def _is_file(url: URL) -> bool:
+    return url.get_backend_name() == "sqlite" and url.database not in (None, "", ":memory:")
+
+
+def _shown(url: URL) -> str:
+    return str(url.database) if _is_file(url) else url.render_as_string(hide_password=True)
+
+
+def _no_records(where: str) -> RecordsError:
+    return RecordsError(f"no records at {where}; run `tuner run` first or give --records")
+
+
+def _check_file(path: Path, must_exist: bool) -> None:
+    if path.is_dir():
+        raise RecordsError(
+            f"{path} is a folder; give --records a file in it, such as {path / DEFAULT_LOCATION}"
+        )
+    if must_exist and not path.exists():
+        raise _no_records(str(path))
+    if not path.parent.is_dir():
+        raise RecordsError(
+            f"the folder {path.parent} of the records does not exist; create it or give --records"
+        )
+
+
+def _engine_for(url: URL, busy_timeout_s: float) -> Engine:
+    is_sqlite = url.get_backend_name() == "sqlite"
+    try:
+        engine = create_engine(url) if is_sqlite else create_engine(url, pool_pre_ping=True)
+    except NoSuchModuleError as error:
+        raise RecordsError(f"no such kind of database: {url.drivername}") from error
+    except ModuleNotFoundError as error:
+        package = {"psycopg": "psycopg[binary]"}.get(error.name or "", error.name)
+        raise RecordsError(f"records at {_shown(url)} need a driver: pip install '{package}'") from error
+    if is_sqlite:
+        _tune_sqlite(engine, busy_timeout_s)
+    return engine
+
+
+def _tune_sqlite(engine: Engine, busy_timeout_s: float) -> None:
+    @event.listens_for(engine, "connect")
+    def _(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # we say BEGIN ourselves, below
+        connection.execute(f"PRAGMA busy_timeout = {int(busy_timeout_s * 1000)}")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA foreign_keys = ON")
+
+    @event.listens_for(engine, "begin")
+    def _(connection: Connection) -> None:
+        # A transaction that reads first and asks for the lock later may have to fail; asking now can wait.
+        is_writing = connection.get_execution_options().get("tuner_is_writing", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
+
+
+def _has_schema(connection: Connection, where: str) -> bool:
+    """False where the database is empty; RecordsError for another version, or a file of another program."""
+    names = inspect(connection).get_table_names()
+    if tables.schema.name in names:
+        found = connection.scalar(select(tables.schema.c.version))
+        if found != tables.SCHEMA_VERSION:
+            raise RecordsError(
+                f"the records at {where} have schema version {found}, this tuner reads version "
+                f"{tables.SCHEMA_VERSION}; use the tuner that wrote them, or give others with --records"
+            )
+        return True
+    if names and connection.dialect.name == "sqlite":
+        raise RecordsError(
+            f"{where} is the database of another program (it holds {', '.join(sorted(names)[:3])}); "
+            "give another file with --records"
+        )
+    return False
+
+
+def _create(database: Database, url: URL) -> None:
+    def create(connection: Connection) -> None:
+        if connection.dialect.name == "postgresql":
+            connection.execute(text(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})"))
+        if not _has_schema(connection, database.where):  # another process may have been first
+            tables.metadata.create_all(connection)
+            connection.execute(insert(tables.schema).values(version=tables.SCHEMA_VERSION))
+
+    if _is_file(url):
+        _use_write_ahead_log(database, Path(url.database or ""))
+    database.write(create)
+
+
+def _use_write_ahead_log(database: Database, path: Path) -> None:
+    """Readers then never wait for the writer. The file keeps the mode; it cannot be set in a transaction."""
+    deadline_s = time.monotonic() + BUSY_TIMEOUT_S
+    while True:
+        try:
+            connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            try:
+                connection.execute("PRAGMA journal_mode = WAL").fetchall()
+            finally:
+                connection.close()
+            return
+        except sqlite3.Error as error:
+            # two processes that switch at once: one is told "locked" without being made to wait
+            if not _passes(error) or time.monotonic() > deadline_s:
+                raise explained(error, database.where) from error
+        time.sleep(0.05)
+
+
+def _cause(error: Exception) -> BaseException:
+    return (error.orig or error) if isinstance(error, DBAPIError) else error
+
+
+def _code(error: Exception) -> str:
+    """The driver's own name or number of the error, '' where it has none."""
+    cause = _cause(error)
+    return str(getattr(cause, "sqlite_errorname", None) or getattr(cause, "sqlstate", None) or "")
+
+
+def _is_lost(error: Exception) -> bool:
+    return isinstance(error, DBAPIError) and error.connection_invalidated
+
+
+def _passes(error: Exception) -> bool:
+    """True where the same transaction may well succeed a little later."""
+    return _code(error).startswith(_LOCKED) or _code(error) in _PASSING_STATES or _is_lost(error)

@@ -1,0 +1,217 @@
+"""Queries that read the records; a whole study takes six of them, however many trials it has."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, Select, case, func, select
+
+from trials.contract import FailureKind, Outcome, Purpose
+from tuner.records import codec
+from tuner.records.errors import UnknownStudy
+from tuner.records.rows import MeasurementRecord, StudyRecord, StudySummary, TrialRecord
+from tuner.records.tables import environments, measurements, studies, trials
+
+UNFINISHED = "unfinished"
+"""What ``StudySummary.counts`` calls a trial that no measurement has ended for: it runs, or was cut off."""
+
+_RANKS: dict[int, str] = {
+    3: Outcome.COMPLETE.value,
+    2: Outcome.PRUNED.value,
+    1: Outcome.FAILED.value,
+    0: UNFINISHED,
+}
+
+
+def study_id(connection: Connection, name: str, generation: int | None = None) -> int:
+    """The row of a study's generation, the latest where None. UnknownStudy with the nearest names."""
+    query = select(studies.c.id).where(studies.c.name == name)
+    if generation is not None:
+        query = query.where(studies.c.generation == generation)
+    found = connection.scalar(query.order_by(studies.c.generation.desc()).limit(1))
+    if found is None:
+        raise _unknown(connection, name)
+    return int(found)
+
+
+def load_study(connection: Connection, name: str, generation: int | None) -> StudyRecord:
+    """A study with all its trials, in the order of their numbers."""
+    row_id = study_id(connection, name, generation)
+    row = connection.execute(select(studies).where(studies.c.id == row_id)).one()
+    return StudyRecord(
+        name=row.name,
+        generation=row.generation,
+        created_at=datetime.fromisoformat(row.created_at),
+        updated_at=datetime.fromisoformat(row.updated_at),
+        file_text=row.file_text,
+        file_path=row.file_path,
+        definition=json.loads(row.definition),
+        objectives=codec.objectives_from_text(row.objectives),
+        constraints=codec.constraints_from_text(row.constraints),
+        bounds=None if row.bounds is None else codec.bounds_from_text(row.bounds),
+        reference_point=(
+            None if row.reference_point is None else codec.numbers_from_plain(json.loads(row.reference_point))
+        ),
+        rejected=json.loads(row.rejected),
+        stopped_because=row.stopped_because,
+        trials=_trials(connection, row_id),
+        notes=json.loads(row.notes),
+    )
+
+
+def load_summaries(connection: Connection) -> list[StudySummary]:
+    """The latest generation of every study, the one that was written to last first."""
+    newest = select(func.max(studies.c.id)).group_by(studies.c.name)
+    rows = connection.execute(
+        select(
+            studies.c.id,
+            studies.c.name,
+            studies.c.generation,
+            studies.c.created_at,
+            studies.c.updated_at,
+            studies.c.stopped_because,
+        )
+        .where(studies.c.id.in_(newest))
+        .order_by(studies.c.updated_at.desc(), studies.c.id.desc())
+    ).all()
+    counts, taken, log_dirs = _outcomes(connection), _measurement_counts(connection), _log_dirs(connection)
+    return [
+        StudySummary(
+            name=row.name,
+            generation=row.generation,
+            created_at=datetime.fromisoformat(row.created_at),
+            updated_at=datetime.fromisoformat(row.updated_at),
+            trials=sum(counts[row.id].values()),
+            measurements=taken.get(row.id, 0),
+            counts=dict(counts[row.id]),
+            stopped_because=row.stopped_because,
+            log_dirs=tuple(log_dirs[row.name]),
+        )
+        for row in rows
+    ]
+
+
+def _unknown(connection: Connection, name: str) -> UnknownStudy:
+    known = list(connection.scalars(select(studies.c.name).distinct()))
+    near = difflib.get_close_matches(name, known, n=3)
+    if name in known:
+        return UnknownStudy(f"study {name!r} has no such generation")
+    if near:
+        return UnknownStudy(f"no study {name!r} in these records; did you mean {' or '.join(near)}?")
+    names = ", ".join(sorted(known)[:10]) or "none"
+    return UnknownStudy(f"no study {name!r} in these records; recorded are: {names}")
+
+
+def _trials(connection: Connection, row_id: int) -> tuple[TrialRecord, ...]:
+    query = select(
+        trials.c.id, trials.c.number, trials.c.config, trials.c.proposed_by, trials.c.reused_from
+    ).where(trials.c.study_id == row_id)
+    rows = connection.execute(query.order_by(trials.c.number)).all()
+    numbers = {row.id: row.number for row in rows}
+    taken: dict[int, list[MeasurementRecord]] = defaultdict(list)
+    machines = _environments(connection, row_id)
+    for row in connection.execute(_measurements_of(row_id)):
+        taken[row.trial_id].append(_measurement(row, numbers[row.trial_id], machines))
+    return tuple(
+        TrialRecord(
+            row.number, json.loads(row.config), row.proposed_by, tuple(taken[row.id]), row.reused_from
+        )
+        for row in rows
+    )
+
+
+def _measurements_of(row_id: int) -> Select[Any]:
+    columns = [column for column in measurements.c if column.name not in ("id", "owner", "examples_id")]
+    return (
+        select(*columns)
+        .join(trials, trials.c.id == measurements.c.trial_id)
+        .where(trials.c.study_id == row_id)
+        .order_by(measurements.c.id)
+    )
+
+
+def _environments(connection: Connection, row_id: int) -> dict[str | None, Mapping[str, Any]]:
+    used = (
+        select(measurements.c.environment_digest)
+        .join(trials, trials.c.id == measurements.c.trial_id)
+        .where(trials.c.study_id == row_id)
+        .distinct()
+    )
+    rows = connection.execute(select(environments).where(environments.c.digest.in_(used)))
+    return {row.digest: json.loads(row.body) for row in rows}
+
+
+def _measurement(
+    row: Row[*tuple[Any, ...]], number: int, machines: Mapping[str | None, Mapping[str, Any]]
+) -> MeasurementRecord:
+    body = json.loads(row.body) if row.body else {}
+    return MeasurementRecord(
+        measurement_id=row.measurement_id,
+        trial_number=number,
+        purpose=Purpose(row.purpose),
+        seed=int(row.seed),
+        outcome=None if row.outcome is None else Outcome(row.outcome),
+        failure_kind=None if row.failure_kind is None else FailureKind(row.failure_kind),
+        message=body.get("message", ""),
+        metrics=codec.metrics_from_plain(body.get("metrics", {})),
+        phases=codec.numbers_from_plain(body.get("phases", {})),
+        proof=body.get("proof", {}),
+        facts=body.get("facts", {}),
+        environment=machines.get(row.environment_digest, {}),
+        warnings=tuple(body.get("warnings", ())),
+        log_dir=row.log_dir,
+        started_at=datetime.fromisoformat(row.started_at),
+        ended_at=None if row.ended_at is None else datetime.fromisoformat(row.ended_at),
+        is_discarded=row.is_discarded,
+        round_number=row.round_number,
+    )
+
+
+def _outcomes(connection: Connection) -> dict[int, Counter[str]]:
+    """Trials by their best outcome (of measurements that count), per generation."""
+    words = {outcome: rank for rank, outcome in _RANKS.items()}
+    rank = case(
+        (measurements.c.is_discarded, 0),
+        *((measurements.c.outcome == word, rank) for word, rank in words.items()),
+        else_=0,
+    )
+    best = (
+        select(trials.c.study_id, func.max(func.coalesce(rank, 0)).label("rank"))
+        .outerjoin(measurements, measurements.c.trial_id == trials.c.id)
+        .group_by(trials.c.id, trials.c.study_id)
+        .subquery()
+    )
+    query = select(best.c.study_id, best.c.rank, func.count()).group_by(best.c.study_id, best.c.rank)
+    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    for found_id, found_rank, number in connection.execute(query.order_by(best.c.rank.desc())):
+        counts[found_id][_RANKS[found_rank]] = number
+    return counts
+
+
+def _measurement_counts(connection: Connection) -> dict[int, int]:
+    query = (
+        select(trials.c.study_id, func.count())
+        .join(measurements, measurements.c.trial_id == trials.c.id)
+        .group_by(trials.c.study_id)
+    )
+    return {row[0]: row[1] for row in connection.execute(query)}
+
+
+def _log_dirs(connection: Connection) -> dict[str, list[str]]:
+    """Where the logs of each study are, older generations included, in the order they were written."""
+    query = (
+        select(studies.c.name, measurements.c.log_dir)
+        .join(trials, trials.c.study_id == studies.c.id)
+        .join(measurements, measurements.c.trial_id == trials.c.id)
+        .group_by(studies.c.name, measurements.c.log_dir)
+        .order_by(func.min(measurements.c.id))
+    )
+    found: dict[str, list[str]] = defaultdict(list)
+    for name, log_dir in connection.execute(query):
+        found[name].append(log_dir)
+    return found

@@ -1,0 +1,99 @@
+"""The sampler used unless another is named: a model of every unseen configuration, and the expected gain of each.
+
+The first trials spread over the space, every other one a neighbour of the baseline. Then each objective, each limit
+and the risk of failing gets a Gaussian process, and the candidate with the largest expected gain in hypervolume,
+times the probability that it runs and meets the limits, is taken; among near equals the cheapest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.search.base import BaseSampler, Pick
+from tuner.search.belief import Belief
+from tuner.search.features import FeatureMap
+from tuner.search.history import History, history_of
+from tuner.search.pool import Candidate
+from tuner.search.protocol import SearchProblem
+from tuner.space.space import Config
+
+Floats = NDArray[np.float64]
+SPREAD_TRIALS = 8  # results before the model proposes
+SPREAD_CANDIDATES = 24  # drawn for one spread-out trial: more would push every one into a corner
+CANDIDATES = 2_000  # scored per ask
+AROUND = 12  # front members whose neighbours are always scored
+SHORTLIST = 100  # scored again, with more samples
+NEAR_EQUAL = 0.9  # of the largest gain: cheaper wins
+
+
+class AutoSampler(BaseSampler):
+    """Model-based search over the candidates that are left."""
+
+    def __init__(self, problem: SearchProblem) -> None:
+        super().__init__(problem)
+        self._features = FeatureMap(self.pool.axes)
+        self._belief = Belief(self._features)
+
+    def pick(
+        self, left: list[Candidate] | None, pending: Sequence[Config], rng: np.random.Generator
+    ) -> Pick | None:
+        """The most promising candidate; spread-out ones and neighbours of the baseline at first."""
+        history = history_of(self.usable(), self.problem.objectives)
+        placed = [config for config in pending if self.pool.is_placeable(config)]
+        if len(history) + len(placed) < SPREAD_TRIALS or len(history) < SPREAD_TRIALS // 2:
+            return self._early(left, [*history.configs, *placed], rng)
+        candidates = self._candidates(left, history, rng)
+        if not candidates:
+            return None
+        return Pick(candidates[self._most_promising(candidates, history, placed, rng)], "model")
+
+    def pick_of_last(
+        self, left: list[Candidate], pending: Sequence[Config], rng: np.random.Generator
+    ) -> Pick | None:
+        """The most promising first here too: a study may end before its budget."""
+        return self.pick(left, pending, rng)
+
+    def _early(
+        self, left: list[Candidate] | None, seen: list[Config], rng: np.random.Generator
+    ) -> Pick | None:
+        near = self.around_baseline(rng) if len(seen) % 2 else []
+        drawn = near or self._some(left, SPREAD_CANDIDATES, rng)
+        if not drawn:
+            return None
+        if not seen:
+            return Pick(drawn[0], "spread")
+        apart = self._features.of_candidates(drawn)[:, None, :] - self._features.of_configs(seen)[None, :, :]
+        farthest = int(np.argmax((apart**2).sum(axis=2).min(axis=1)))
+        return Pick(drawn[farthest], "neighbour of the baseline" if near else "spread")
+
+    def _candidates(
+        self, left: list[Candidate] | None, history: History, rng: np.random.Generator
+    ) -> list[Candidate]:
+        if left is not None and len(left) <= CANDIDATES:
+            return left
+        found = {c.key: c for c in self._some(left, CANDIDATES, rng)}
+        for row in history.front()[-AROUND:]:
+            near = self.pool.neighbours(history.configs[row], rng)
+            found.update((c.key, c) for c in near if self.is_new(c))
+        return list(found.values())
+
+    def _some(self, left: list[Candidate] | None, count: int, rng: np.random.Generator) -> list[Candidate]:
+        """New candidates by chance, distinct, at most ``count``."""
+        left = [c for c in self.pool.candidates if self.is_new(c)] if left is None else left
+        if len(left) <= count:
+            return left
+        return [left[i] for i in rng.choice(len(left), count, replace=False)]
+
+    def _most_promising(
+        self, candidates: list[Candidate], history: History, pending: list[Config], rng: np.random.Generator
+    ) -> int:
+        x = self._features.of_candidates(candidates)
+        outlook = self._belief.outlook(history, pending, x)
+        score = outlook.chance * outlook.gain((32, 12), rng)
+        short = np.argsort(-score, kind="stable")[:SHORTLIST]
+        gain = outlook.chance[short] * outlook.of(short).gain((96, 48), rng)
+        near_equal = np.flatnonzero(gain >= NEAR_EQUAL * gain.max())
+        return int(short[near_equal[np.argmin(outlook.cost[short][near_equal])]])

@@ -1,0 +1,201 @@
+"""What the model believes about configurations that nobody has run: objectives, limits, risk of failing, cost.
+
+Each is a Gaussian process of its own. Hyperparameters are fitted again only each time the history has grown by a
+sixth (fits dominate the cost of an ask) and on the first so many trials by number, so that a resumed study finds the
+same ones. Configurations that are running now are believed to give what the model expects of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tuner.search.acquisition import expected_gain, probability_met
+from tuner.search.features import FeatureMap
+from tuner.search.history import History
+from tuner.search.surrogate import Kernel, Process, fit
+from tuner.space.space import Config
+
+Floats = NDArray[np.float64]
+WINDOW = 250  # observations that predictions rest on
+FIT_WINDOW = 120  # observations that hyperparameters are fitted to
+REMEMBERED_FITS = 32
+GROWTH = 7 / 6
+LABEL_NOISE = (
+    0.5  # of "runs" (-1) against "fails" (+1): a single failure is no certainty about its neighbours
+)
+LOG_SPREAD = 2.0  # a positive quantity that spans more than this factor is modelled by its logarithm
+
+
+@dataclass(frozen=True)
+class Outlook:
+    """Beliefs about n candidates: ``means``, ``stds`` (n, m) of scaled losses, ``chance`` (n,) that it runs and
+    meets the limits, ``cost`` (n,) in some increasing unit; ``front`` and ``reference`` in the scaled losses, the
+    front None where nothing feasible is known.
+    """
+
+    means: Floats
+    stds: Floats
+    chance: Floats
+    cost: Floats
+    front: Floats | None
+    reference: Floats
+
+    def gain(self, sizes: tuple[int, int], rng: np.random.Generator) -> Floats:
+        """(n,) expected gain in hypervolume; 1 while nothing feasible is known, then any feasible point is one."""
+        if self.front is None:
+            return np.ones(len(self.means))
+        return expected_gain(self.means, self.stds, self.front, self.reference, sizes, rng)
+
+    def of(self, rows: NDArray[np.intp]) -> Outlook:
+        """The same for some candidates."""
+        return replace(
+            self, means=self.means[rows], stds=self.stds[rows], chance=self.chance[rows], cost=self.cost[rows]
+        )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """The observations that are fitted, those that predictions rest on, and what is running; with features."""
+
+    early: History
+    recent: History
+    x_early: Floats
+    x_recent: Floats
+    x_pending: Floats
+
+
+Target = Callable[[History], Floats]
+"""(n,) what a process is about, NaN where an observation does not tell."""
+
+
+class Belief:
+    """Learns from a history; keeps fitted hyperparameters between asks."""
+
+    def __init__(self, features: FeatureMap) -> None:
+        self._features = features
+        self._fits: dict[bytes, Kernel] = {}
+
+    def outlook(self, history: History, pending: list[Config], x: Floats) -> Outlook:
+        """Beliefs about the configurations with features ``x`` (n, columns)."""
+        rows = self._rows(history, pending)
+        scales = [Scale.of(column) for column in rows.recent.losses[~rows.recent.is_failed].T]
+        processes = [
+            self._process(rows, lambda h, i=i, scale=scale: scale.apply(h.losses[:, i]))
+            for i, scale in enumerate(scales)
+        ]
+        chance, cost = self._chance(rows, x), self._cost(rows, x)
+        if any(process is None for process in processes) or not rows.recent.is_feasible.any():
+            nothing = np.zeros((len(x), len(scales)))
+            return Outlook(nothing, nothing, chance, cost, None, np.zeros(len(scales)))
+        known = [p for p in processes if p is not None]
+        means, stds = _columns([process.predict(x) for process in known])
+        feasible = _stacked(rows.recent, scales)[rows.recent.is_feasible]
+        believed = _columns([process.predict(rows.x_pending) for process in known])[0]
+        return Outlook(means, stds, chance, cost, np.concatenate([feasible, believed]), _reference(feasible))
+
+    def _rows(self, history: History, pending: list[Config]) -> _Rows:
+        early = history.take(range(_fitted_length(len(history)))).windowed(FIT_WINDOW)
+        recent = history.windowed(WINDOW)
+        of = self._features.of_configs
+        return _Rows(early, recent, of(early.configs), of(recent.configs), of(pending))
+
+    def _process(self, rows: _Rows, target: Target) -> Process | None:
+        """A process for one quantity; None where fewer than two observations tell of it."""
+        y = target(rows.recent)
+        told = np.isfinite(y)
+        if told.sum() < 2:
+            return None
+        kernel = self._kernel(rows.x_early, target(rows.early))
+        process = Process(kernel, self._features.group, rows.x_recent[told], y[told])
+        return process.believing(rows.x_pending) if len(rows.x_pending) else process
+
+    def _kernel(self, x: Floats, y: Floats) -> Kernel:
+        told = np.isfinite(y)
+        key = x[told].tobytes() + y[told].tobytes()
+        if key not in self._fits:
+            while len(self._fits) >= REMEMBERED_FITS:
+                del self._fits[next(iter(self._fits))]
+            self._fits[key] = fit(self._features.group, x[told], y[told])
+        return self._fits[key]
+
+    def _chance(self, rows: _Rows, x: Floats) -> Floats:
+        """(n,) probability that a configuration runs and meets every limit."""
+        chance = np.ones(len(x))
+        for target in [
+            _breaks,
+            *(partial(_violation, limit=i) for i in range(rows.recent.violations.shape[1])),
+        ]:
+            y = target(rows.recent)
+            if not (y > 0).any():
+                continue
+            process = self._process(rows, target)
+            if process is not None:
+                mean, std = process.predict(x)
+                chance *= probability_met(mean, np.hypot(std, LABEL_NOISE) if target is _breaks else std)
+        return chance
+
+    def _cost(self, rows: _Rows, x: Floats) -> Floats:
+        """(n,) logarithm of the expected cost; 0 where the trials tell of none."""
+        process = self._process(rows, _log_cost)
+        return np.zeros(len(x)) if process is None else process.predict(x)[0]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How a loss is modelled: as it is, or by the logarithm of the quantity where that is positive and wide."""
+
+    sign: int  # 0: as it is; +1, -1: the loss is plus or minus a positive quantity
+
+    @classmethod
+    def of(cls, losses: Floats) -> Scale:
+        """The scale that suits these losses (finite)."""
+        size = np.abs(losses)
+        if len(losses) and (np.sign(losses) == np.sign(losses[0])).all() and size.min() > 0:
+            if size.max() > LOG_SPREAD * size.min():
+                return cls(int(np.sign(losses[0])))
+        return cls(0)
+
+    def apply(self, losses: Floats) -> Floats:
+        """The scaled losses, in the same order; NaN stays NaN."""
+        return losses if self.sign == 0 else self.sign * np.log(self.sign * losses)
+
+
+def _fitted_length(n: int) -> int:
+    """The largest step of a geometric ladder that is not above ``n``."""
+    step = 4
+    while (following := max(step + 1, int(step * GROWTH))) <= n:
+        step = following
+    return min(step, n)
+
+
+def _stacked(history: History, scales: list[Scale]) -> Floats:
+    return np.stack([scale.apply(history.losses[:, i]) for i, scale in enumerate(scales)], axis=1)
+
+
+def _columns(predicted: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
+    return np.stack([mean for mean, _ in predicted], axis=1), np.stack([std for _, std in predicted], axis=1)
+
+
+def _reference(losses: Floats) -> Floats:
+    """A tenth of the range beyond the worst feasible value, so that both ends of the front count."""
+    worst, best = losses.max(axis=0), losses.min(axis=0)
+    return np.asarray(worst + 0.1 * np.where(worst > best, worst - best, 1.0))
+
+
+def _breaks(history: History) -> Floats:
+    """+1 where a trial failed or left a limit unknown, -1 where it ran."""
+    return np.where(history.is_failed | np.isposinf(history.violations).any(axis=1), 1.0, -1.0)
+
+
+def _violation(history: History, limit: int) -> Floats:
+    column = history.violations[:, limit]
+    return np.where(np.isfinite(column), column, np.nan)
+
+
+def _log_cost(history: History) -> Floats:
+    return np.where(history.costs_s > 0, np.log(np.maximum(history.costs_s, 1e-9)), np.nan)

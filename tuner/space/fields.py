@@ -1,0 +1,134 @@
+"""Sections that are plain settings (budget, search, resources, ...): one table that parser and schema both read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from tuner.space.errors import Problems, known_names, shown
+from tuner.space.units import UnitError, gibibytes, seconds
+from tuner.space.yaml_source import Map, Node, Scalar, plain
+
+
+class FieldType(NamedTuple):
+    """How a setting is read (ValueError or UnitError says why not) and what an editor may offer."""
+
+    read: Callable[[Any], Any]
+    schema: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Field:
+    """One setting: its key in the file, the attribute it becomes, and what it means."""
+
+    key: str
+    type: FieldType
+    help: str
+    attribute: str = ""
+    low: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The attribute of the model."""
+        return self.attribute or self.key
+
+
+def _integer(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UnitError("is not a whole number; write one without quotes")
+    return value
+
+
+def _text(value: Any) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise UnitError("is not a text; write a word")
+    return value
+
+
+def _store(value: Any) -> str | None:
+    """MLflow's address. A file store is refused here, or MLflow would refuse it after the baseline has run."""
+    if value is None:
+        return None
+    text = _text(value)
+    scheme, found, _ = text.partition("://")
+    if text == "databricks" or (found and scheme != "file"):
+        return text
+    raise UnitError("is a file store, which MLflow refuses; write sqlite:///mlflow.db, a server's http address, or null for none")
+
+
+INTEGER = FieldType(_integer, {"type": "integer"})
+TEXT = FieldType(_text, {"type": "string"})
+DURATION = FieldType(seconds, {"type": "string", "pattern": "^[0-9.]+ *(ms|s|min|h|d)( .*)?$", "examples": ["30 min"]})
+MEMORY = FieldType(gibibytes, {"type": "string", "pattern": "^[0-9.]+ *[KMGT]i?B$", "examples": ["6 GiB"]})
+STORE = FieldType(_store, {"type": ["string", "null"], "examples": ["sqlite:///mlflow.db"]})
+
+SECTIONS: dict[str, tuple[Field, ...]] = {
+    "budget": (
+        Field("trials", INTEGER, "configurations sent to run, the baseline included", low=1),
+        Field("wall_time", DURATION, "the whole study, confirmation included", "wall_time_s"),
+        Field("no_gain", INTEGER, "end after so many trials without gain beyond the noise", low=1),
+        Field("trial_timeout", DURATION, "one trial is ended after this time", "trial_timeout_s"),
+        Field("failures_in_a_row", INTEGER, "end after so many failed trials in a row", low=1),
+    ),
+    "search": (
+        Field("sampler", TEXT, "who proposes configurations; auto picks by the space and the budget"),
+        Field("seed", INTEGER, "the same seed proposes the same configurations", low=0),
+        Field("concurrent_trials", INTEGER, "trials at once; more than one disturbs timings unless cores are disjoint", low=1),
+    ),
+    "resources": (
+        Field("cpus", INTEGER, "cores of one trial (default: all / concurrent_trials)", low=1),
+        Field("gpus", INTEGER, "GPUs of one trial (default: all / concurrent_trials)", low=0),
+        Field("memory", MEMORY, "a trial that takes more is ended", "memory_gib"),
+        Field("accelerator", TEXT, "the GPU model that a trial must get, for example H100"),
+    ),
+    "confirm": (
+        Field("finalists", INTEGER, "how many of the front are measured again; 0 switches confirmation off", low=0),
+        Field("repeats", INTEGER, "rounds of re-measuring", low=1),
+        Field("baseline_repeats", INTEGER, "runs of the baseline, from which the noise is known", low=1),
+    ),
+    "tracking": (
+        Field("mlflow", STORE, "MLflow's address; null switches MLflow off"),
+        Field("experiment", TEXT, "MLflow's experiment (default: the study's name)"),
+    ),
+}  # fmt: skip
+
+
+def read_section(name: str, node: Node, problems: Problems) -> dict[str, Any]:
+    """The settings given in a section, by attribute; what is wrong is noted and left out."""
+    fields = {field.key: field for field in SECTIONS[name]}
+    if not isinstance(node, Map):
+        example = SECTIONS[name][0].key
+        problems.add(node.where, f"{name}={shown(plain(node))} is not a map", f"write {name}: {{{example}: ...}}")
+        return {}
+    given: dict[str, Any] = {}
+    report_unknown(node, fields, f"{name}.", problems)
+    for entry in node.entries:
+        field = fields.get(entry.key)
+        if field is None:
+            continue
+        value = plain(entry.node)
+        try:
+            given[field.name] = _in_bounds(field, field.type.read(value))
+        except UnitError as error:
+            problems.add(entry.where, f"{name}.{entry.key}={shown(value)} {error}")
+    return given
+
+
+def _in_bounds(field: Field, value: Any) -> Any:
+    if field.low is not None and value < field.low:
+        raise UnitError(f"must be at least {field.low}; write {field.low} or more")
+    return value
+
+
+def report_unknown(node: Map, known: Iterable[str], prefix: str, problems: Problems) -> None:
+    """Note every key that is not known, with the nearest one that is."""
+    names = list(known)
+    for entry in node.entries:
+        if entry.key not in names:
+            problems.add(entry.where, f"{prefix}{entry.key} is not known", known_names(entry.key, names))
+
+
+def text_of(node: Node) -> str | None:
+    """The text of a scalar that is one, else None."""
+    return node.value if isinstance(node, Scalar) and isinstance(node.value, str) else None

@@ -1,0 +1,100 @@
+"""Amounts with units: durations of the budget, memory of a slot, limits in the unit of their metric."""
+
+from __future__ import annotations
+
+import re
+
+from trials.metrics import unit_of
+
+_AMOUNT = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(\S.*?)?\s*")
+_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+_BYTES = {
+    "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
+    "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
+}  # fmt: skip
+_SHARES = {"%": 0.01, "fraction": 1.0}
+_KINDS = {"a time": _SECONDS, "a memory size": _BYTES, "a share": _SHARES}
+_GIB = 2.0**30
+
+
+class UnitError(Exception):
+    """An amount cannot be read, or its unit is of another kind; the message holds the way out."""
+
+
+def seconds(value: object) -> float:
+    """A duration such as ``30 min``, ``20 s`` or ``1 h 30 min`` in seconds. UnitError where it is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise UnitError(f"has no unit; write {value:g} s or {value:g} min")
+    parts = re.findall(r"([0-9.]+)\s*([A-Za-z]+)", value) if isinstance(value, str) else []
+    known = [(number, _SECONDS[unit]) for number, unit in parts if unit in _SECONDS and _is_number(number)]
+    rest = re.sub(r"[0-9.]+\s*[A-Za-z]+", "", value).strip() if isinstance(value, str) else "?"
+    if not parts or len(known) < len(parts) or rest:
+        raise UnitError("is not a duration; write 20 s, 30 min, 1 h or 1 h 30 min")
+    total = sum(float(number) * factor for number, factor in known)
+    if total <= 0:
+        raise UnitError("must be longer than 0; write 30 min")
+    return total
+
+
+def gibibytes(value: object) -> float:
+    """A memory size such as ``6 GiB`` in GiB. UnitError where it is none."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        raise UnitError(f"has no unit; write {value:g} GiB")
+    number, unit = _split(value)
+    if unit not in _BYTES or number <= 0:
+        raise UnitError("is not a memory size; write 6 GiB or 512 MiB")
+    return number * _BYTES[unit] / _GIB
+
+
+def in_unit_of(metric: str, value: object) -> float:
+    """An amount in the metric's own unit (``0.9 s`` of ``latency_p90_ms`` is 900). A plain number is in it already."""
+    wanted = unit_of(metric)
+    number, unit = _split(value)
+    if unit in ("", wanted):
+        return number
+    kind = _kind(unit)
+    if kind is None:
+        raise UnitError(f"has an unknown unit; {_write(metric, wanted, number)}")
+    if kind != _kind(wanted):
+        of_metric = f"is in {wanted}" if wanted not in ("", "1") else "has no unit"
+        hint = "; for a share of the baseline write min_relative or max_relative" if kind == "a share" else ""
+        raise UnitError(f"is {kind}, and {metric} {of_metric}; {_write(metric, wanted, number)}{hint}")
+    return _rounded(number * _KINDS[kind][unit] / _KINDS[kind][wanted])
+
+
+def ratio(value: object) -> float:
+    """A ratio to the baseline: ``0.95`` or ``95%``. UnitError for other units."""
+    number, unit = _split(value)
+    if unit and unit not in _SHARES:
+        raise UnitError("is not a ratio to the baseline; write 1.0 for as much as the baseline, 95% for 0.95 of it")
+    return _rounded(number * _SHARES.get(unit, 1.0))
+
+
+def _split(value: object) -> tuple[float, str]:
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        number, unit = float(value), ""
+    else:
+        found = _AMOUNT.fullmatch(value) if isinstance(value, str) and len(value) < 100 else None
+        if found is None:
+            raise UnitError("is not a number; write a number, with a unit if you like: 900 ms, 6 GiB, 1%")
+        number, unit = float(found.group(1)), found.group(2) or ""
+    if number in (float("inf"), float("-inf")) or number != number:
+        raise UnitError("is not finite; write a number")
+    return number, unit
+
+
+def _kind(unit: str) -> str | None:
+    return next((kind for kind, units in _KINDS.items() if unit in units), None)
+
+
+def _write(metric: str, unit: str, number: float) -> str:
+    return f"write a number in {unit}" if unit not in ("", "1") else f"write {number:g} without a unit"
+
+
+def _rounded(number: float) -> float:
+    """12 digits: 0.29 of the product 29 x 0.01 is 0.29, not 0.29000000000000004."""
+    return float(f"{number:.12g}")
+
+
+def _is_number(text: str) -> bool:
+    return text.replace(".", "", 1).isdigit() and text.isascii()

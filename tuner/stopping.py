@@ -1,0 +1,125 @@
+"""When a search has had enough: time, failures that repeat, no gain any more."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+
+from trials.contract import FailureKind, Measurement, Outcome
+from tuner.objectives import Objective
+from tuner.pareto import front, hypervolume
+from tuner.search.protocol import Observation
+
+_ORDINARY = {FailureKind.OUT_OF_MEMORY, FailureKind.TIMEOUT, FailureKind.NON_FINITE, FailureKind.INTERRUPTED}
+"""Failures that a region of a space may have for good reasons; many in a row say nothing about the set-up."""
+
+
+class TimeBudget:
+    """Wall time of a study, and the time that further measurements are expected to take.
+
+    ``limit_s`` None never ends. ``spent_s`` is what earlier runs of the same study took.
+    """
+
+    def __init__(self, limit_s: float | None, clock: Callable[[], float], spent_s: float = 0.0) -> None:
+        self.limit_s = limit_s if limit_s is not None else float("inf")
+        self._clock = clock
+        self._begin = clock() - spent_s
+        self._total_s, self._count = 0.0, 0
+
+    def add(self, seconds: float) -> None:
+        """One measurement took so long."""
+        self._total_s += seconds
+        self._count += 1
+
+    @property
+    def elapsed_s(self) -> float:
+        """Seconds since the study began."""
+        return self._clock() - self._begin
+
+    @property
+    def left_s(self) -> float:
+        """Seconds left; infinite without a limit."""
+        return self.limit_s - self.elapsed_s
+
+    def is_over(self) -> bool:
+        """True when no time is left."""
+        return self.left_s <= 0
+
+    def allows(self, measurements: int) -> bool:
+        """Whether so many more measurements, and one in progress, fit at their mean duration so far."""
+        mean_s = self._total_s / self._count if self._count else 0.0
+        return self.left_s > mean_s * (measurements + 1)
+
+
+class FailureStreak:
+    """Counts equal failures in a row: when every trial dies of one cause, the set-up is wrong, not the trial."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._cause: tuple[FailureKind | None, str] | None = None
+        self._first_message = ""
+        self._count = 0
+
+    def add(self, measurement: Measurement) -> None:
+        """Count a measurement of the search."""
+        if measurement.outcome is not Outcome.FAILED or measurement.failure_kind in _ORDINARY:
+            self._cause, self._count = None, 0
+            return
+        cause = (measurement.failure_kind, _without_numbers(measurement.message))
+        if cause != self._cause:
+            self._cause, self._count, self._first_message = cause, 0, measurement.message
+        self._count += 1
+
+    @property
+    def is_full(self) -> bool:
+        """True when the limit is reached."""
+        return self._count >= self._limit
+
+    @property
+    def explanation(self) -> str:
+        """What happened, for the user."""
+        kind = self._cause[0] if self._cause else None
+        return f"{self._count} equal failures in a row ({kind}), the first was: {self._first_message}"
+
+
+class GainWatch:
+    """Follows the hypervolume of the feasible front; speaks up after ``patience`` trials without gain.
+
+    A gain counts when it is larger than ``noise`` (a share of the hypervolume so far).
+    """
+
+    def __init__(self, objectives: Sequence[Objective], patience: int | None, noise: float = 0.01) -> None:
+        self._objectives = tuple(objectives)
+        self._patience = patience
+        self._noise = noise
+        self._reference: list[float] | None = None
+        self._front: list[list[float]] = []
+        self._best = 0.0
+        self._since = 0
+        self.hypervolume = 0.0
+
+    def begin(self, reference: Mapping[str, float]) -> None:
+        """The reference point is known."""
+        self._reference = [o.loss(reference[o.metric]) for o in self._objectives]
+
+    def add(self, observation: Observation) -> None:
+        """Count a trial of the search."""
+        self._since += 1
+        if self._reference is None or observation.values is None or not observation.is_feasible:
+            return
+        losses = [o.loss(v) for o, v in zip(self._objectives, observation.values, strict=True)]
+        points = [*self._front, losses]
+        self._front = [points[index] for index in front(points)]
+        self.hypervolume = hypervolume(self._front, self._reference)
+        if self.hypervolume > self._best * (1 + self._noise):
+            self._best, self._since = self.hypervolume, 0
+
+    def why_stop(self) -> str | None:
+        """The reason to stop, or None."""
+        if self._patience is None or self._since < self._patience:
+            return None
+        return f"no gain in the last {self._since} trials"
+
+
+def _without_numbers(message: str) -> str:
+    return re.sub(r"[0-9a-f]*\d[0-9a-f.]*", "#", message)[:200]

@@ -1,0 +1,122 @@
+"""What the study loop calls. Shows a study in MLflow while it runs; can neither slow nor end it.
+
+A trial is queued in microseconds and written by the logger process. `MlflowTracker.flush`, called between trials,
+waits a bounded time for it, so that nothing is written inside a measured window. Where MLflow is away this is said
+once, the study goes on, and the closing message (or, later, `tuner.tracking.replay`) brings what is missing.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Concatenate, ParamSpec
+
+from tuner.records.rows import StudyRecord
+from tuner.results import StudyResult, TrialResult
+from tuner.tracking.link import LoggerLink
+from tuner.tracking.stores import artifact_folder, checked_uri
+from tuner.tracking.views import StudyViews, study_key
+from tuner.tracking.wire import Closing, Opening
+
+START_TIMEOUT_S = 20.0  # importing MLflow and making a new database take 3 s on a quiet machine
+FINISH_TIMEOUT_S = 60.0
+
+P = ParamSpec("P")
+
+
+def _harmless(
+    method: Callable[Concatenate[MlflowTracker, P], bool],
+) -> Callable[Concatenate[MlflowTracker, P], bool]:
+    """Whatever goes wrong in ``method`` is a warning: a view of the study must not end the study."""
+
+    @functools.wraps(method)
+    def guarded(self: MlflowTracker, *args: P.args, **kwargs: P.kwargs) -> bool:
+        try:
+            return method(self, *args, **kwargs)
+        except Exception as error:  # noqa: BLE001 - see above; the cause is shown
+            self._go_away(f"{type(error).__name__}: {error}")
+            return False
+
+    return guarded
+
+
+class MlflowTracker:
+    """One study shown in one MLflow store. Every method returns True when what it asked for is written or queued.
+
+    ``uri`` and ``experiment`` are the space file's (`TrackingSettings`); a bad address raises TrackingError here,
+    before anything runs. ``on_parent`` is told the id of the study's run, to be kept and handed back as
+    ``known_run_id`` when the study goes on. ``warn`` gets at most one line.
+    """
+
+    def __init__(
+        self,
+        uri: str,
+        experiment: str,
+        known_run_id: str | None = None,
+        on_parent: Callable[[str], None] = lambda run_id: None,
+        warn: Callable[[str], None] = lambda line: print(line, file=sys.stderr),
+    ) -> None:
+        self.uri = checked_uri(uri)
+        self.experiment = experiment
+        self.run_id = known_run_id
+        self._on_parent, self._warn = on_parent, warn
+        self._link: LoggerLink | None = None
+        self._views: StudyViews | None = None
+        self._is_ready = self._is_late = self._has_warned = False
+        self._name = ""
+
+    @_harmless
+    def start(self, study: StudyRecord) -> bool:
+        """Start the logger process and open the study's run; does not wait (the next `flush` does)."""
+        self._name = study.name
+        self._views = StudyViews(study)
+        self._link = LoggerLink(self._answered)
+        self._link.put(self._opening(study))
+        return True
+
+    @_harmless
+    def trial(self, trial: TrialResult, hypervolume: float | None = None) -> bool:
+        """Queue the run of one trial; call again when it was measured again. ``hypervolume``: of the front so far."""
+        if self._link is None or self._views is None:
+            return False
+        self._link.put(self._views.trial(trial))
+        return True
+
+    @_harmless
+    def flush(self, timeout_s: float = 5.0) -> bool:
+        """Wait until what is queued is written, at most ``timeout_s`` (longer for the first: MLflow starts).
+
+        A store that is late once is not waited for again until it has caught up.
+        """
+        if self._link is None:
+            return False
+        limit_s = 0.0 if self._is_late else timeout_s if self._is_ready else max(timeout_s, START_TIMEOUT_S)
+        is_done = self._link.wait(limit_s)
+        if not self._link.is_alive:
+            self._go_away(f"its process ended: {self._link.last_words()}")
+        elif not is_done and not self._is_late:
+            self._say(f"no answer within {limit_s:.0f} s")
+        self._is_late = not is_done
+        return is_done
+
+    @_harmless
+    def finish(
+        self, result: StudyResult, artifacts: Mapping[str, str | bytes] | None = None, timeout_s: float = FINISH_TIMEOUT_S
+    ) -> bool:
+        """Write every run as judged at the end, and the files of the study; ends the logger process.
+
+        ``artifacts``: file name -> content, shown with the study's run (``pareto_front.html`` ...).
+        """
+        try:
+            return self._finish(result, artifacts or {}, timeout_s)
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """End the logger process without another word (the study failed or was cut)."""
+        if self._link is not None:
+            self._link.close()
+            self._link = None
