@@ -1,4 +1,4 @@
-"""Comparing noisy measurements: estimates over repeats, gains, limits, winners.
+"""Comparing noisy measurements: estimates over repeats, gains, limits, what comes next.
 
 Noise has two levels: within a run (a run's own interval) and between runs. One run knows only the first,
 which is too narrow, so the baseline's repeats lend every configuration their between-run spread until it
@@ -9,23 +9,20 @@ of the value.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from itertools import combinations
 from statistics import NormalDist, fmean, median, stdev
 
 from trials.contract import MetricValue, Outcome
 from tuner import student_t
-from tuner.objectives import Bound, Objective
+from tuner.objectives import Bound
 from tuner.records.rows import MeasurementRecord
 
 CONFIDENCE = 0.95
 _Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 _FOREIGN = 2.0
 """A configuration this many times noisier than what it is pooled with is judged by its own spread alone."""
-_FOREIGN_PAIR = 1.8
-"""The same for a pair in interleaved rounds; lower, as a noisy finalist widens the pool as well."""
 _SMALLEST_SPREAD = 1e-7
 """Share of the value that a prediction allows a metric that never moved (last digits of a sum)."""
 
@@ -104,16 +101,6 @@ class Difference:
         return self.low is not None and self.high is not None and not self.low <= neutral <= self.high
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """Who won: ``winner`` is None for a tie; ``best`` has the best mean; ``tied`` cannot be told from it."""
-
-    winner: int | None
-    best: int
-    tied: tuple[int, ...]
-    p_values: Mapping[int, float]
-
-
 def usable_runs(measurements: Iterable[MeasurementRecord], metric: str) -> list[MeasurementRecord]:
     """The complete runs that were not thrown away and have a finite value of the metric."""
     return [
@@ -135,7 +122,7 @@ def spread_between(measurements: Iterable[MeasurementRecord], metric: str) -> Sp
     if len(runs) < 2:
         return None
     values = [run.metrics[metric].value for run in runs]
-    sd = _stdev(values)
+    sd = standard_deviation(values)
     if sd == 0 and len({run.seed for run in runs}) == 1:
         return None
     return Spread(sd, fmean(values), len(runs) - 1)
@@ -163,7 +150,7 @@ def pool_values(
     values = [run.value for run in runs]
     value = fmean(values) if len(values) > 1 else values[0]
     within = _within(runs)
-    between = _stdev(values) if len(values) > 1 else None
+    between = standard_deviation(values) if len(values) > 1 else None
     one_seed = n_seeds == 1
     spread, degrees, method = _spread_of_one_run(value, between, len(values), within, prior, one_seed)
     half = (
@@ -232,11 +219,11 @@ def gain_over_baseline(trial: Estimate, baseline: Estimate) -> Difference:
     is_ratio = trial.value > 0 and baseline.value > 0
     center = math.log(trial.value / baseline.value) if is_ratio else trial.value - baseline.value
     if trial.error is None or baseline.error is None:
-        return _difference(center, None, math.inf, is_ratio, "single values")
+        return difference_of(center, None, math.inf, is_ratio, "single values")
     scale = (trial.value, baseline.value) if is_ratio else (1.0, 1.0)
     parts = (trial.error / scale[0], baseline.error / scale[1])
     error = math.hypot(*parts)
-    return _difference(
+    return difference_of(
         center, error, _welch(parts, (trial.degrees, baseline.degrees)), is_ratio, "separate runs"
     )
 
@@ -252,84 +239,8 @@ def paired_difference(
     mean, n = fmean(differences), len(differences)
     if n < 2:
         return Difference(mean, None, None, False, "one pair")
-    reach = student_t.quantile(0.5 + confidence / 2, n - 1) * _stdev(differences) / math.sqrt(n)
+    reach = student_t.quantile(0.5 + confidence / 2, n - 1) * standard_deviation(differences) / math.sqrt(n)
     return Difference(mean, mean - reach, mean + reach, False, f"{n} pairs")
-
-
-class Rounds:
-    """Interleaved rounds: by trial, its value in each round it took part in.
-
-    Values of one round share seed and time of day, so they are compared within the round. The scatter of
-    those differences is pooled over all pairs of trials (three rounds of two trials alone would leave two
-    degrees of freedom), unless a pair is much noisier than the others. Positive values are compared as
-    ratios.
-    """
-
-    def __init__(self, values: Mapping[int, Mapping[int, float]]) -> None:
-        self._values = values
-        self.is_ratio = all(value > 0 for by_round in values.values() for value in by_round.values())
-        self._pairs = {(a, b): self._between(a, b) for a, b in combinations(sorted(values), 2)}
-        usable = [pair for pair in self._pairs.values() if len(pair) >= 2]
-        weight = sum(len(pair) - 1 for pair in usable)
-        self._variance = sum(_stdev(p) ** 2 * (len(p) - 1) for p in usable) / weight if weight else None
-        # all pairs of k trials in r rounds hold (k - 1)(r - 1) independent differences
-        self._degrees = weight * 2 / len(values) if weight else 0.0
-
-    def difference(self, ours: int, theirs: int) -> Difference | None:
-        """``ours`` against ``theirs``; None with fewer than two rounds in common."""
-        found = self._mean_and_error(ours, theirs)
-        if found is None:
-            return None
-        mean, error, degrees = found
-        return _difference(mean, error, degrees, self.is_ratio, "interleaved rounds")
-
-    def p_better(self, ours: int, theirs: int, objective: Objective) -> float:
-        """One-sided p value of 'ours is no better than theirs'; 1 with fewer than two rounds in common."""
-        found = self._mean_and_error(ours, theirs)
-        if found is None:
-            return 1.0
-        mean, error, degrees = found
-        ahead = -objective.loss(mean)
-        if error == 0:
-            return 0.0 if ahead > 0 else 1.0
-        return 1.0 - student_t.cdf(ahead / error, degrees)
-
-    def _mean_and_error(self, ours: int, theirs: int) -> tuple[float, float, float] | None:
-        pair = self._between(ours, theirs)
-        if len(pair) < 2 or self._variance is None:
-            return None
-        own = _stdev(pair) ** 2
-        is_foreign = own > _FOREIGN_PAIR**2 * self._variance
-        variance, degrees = (
-            (own, len(pair) - 1.0) if is_foreign else (self._variance, max(1.0, self._degrees))
-        )
-        return fmean(pair), math.sqrt(variance / len(pair)), degrees
-
-    def _between(self, ours: int, theirs: int) -> list[float]:
-        one, other = self._values[ours], self._values[theirs]
-        common = sorted(one.keys() & other.keys())
-        if self.is_ratio:
-            return [math.log(one[r] / other[r]) for r in common]
-        return [one[r] - other[r] for r in common]
-
-
-def name_winner(
-    rounds: Mapping[int, Mapping[int, float]], objective: Objective, level: float = 0.05
-) -> Verdict:
-    """The trial that beats every other beyond doubt, or a tie.
-
-    The best mean is tested one-sided against each other trial, with Holm's correction over the finalists.
-    It was picked after looking, any of them could have been it, so each test runs at half the level: among
-    equals a winner is named in at most ``level`` of studies. ValueError without a trial that has a value.
-    """
-    means = {trial: fmean(by_round.values()) for trial, by_round in rounds.items() if by_round}
-    if not means:
-        raise ValueError("no finalist has a value in any round")
-    best = min(means, key=lambda trial: (objective.loss(means[trial]), trial))
-    layout = Rounds({trial: rounds[trial] for trial in means})
-    p_values = {other: layout.p_better(best, other, objective) for other in sorted(means) if other != best}
-    tied = _not_rejected(p_values, level / 2)
-    return Verdict(best if len(means) > 1 and not tied else None, best, tied, p_values)
 
 
 def repeats_needed(
@@ -379,9 +290,10 @@ def _within(runs: Sequence[MetricValue]) -> float | None:
     return median(finite) if finite else None
 
 
-def _difference(
+def difference_of(
     center: float, error: float | None, degrees: float, is_ratio: bool, method: str
 ) -> Difference:
+    """A difference from its center and standard error (both of logarithms where it is a ratio)."""
     turn = math.exp if is_ratio else float
     if error is None:
         return Difference(turn(center), None, None, is_ratio, method)
@@ -396,15 +308,6 @@ def _welch(errors: tuple[float, float], degrees: tuple[float, float]) -> float:
     return math.inf if shares == 0 else max(1.0, float(math.floor(total**2 / shares + 1e-9)))
 
 
-def _not_rejected(p_values: Mapping[int, float], level: float) -> tuple[int, ...]:
-    """Holm: smallest p first, each against level / (hypotheses left); all after the first failure stand."""
-    order = sorted(p_values, key=lambda trial: (p_values[trial], trial))
-    for done, trial in enumerate(order):
-        if p_values[trial] > level / (len(order) - done):
-            return tuple(sorted(order[done:]))
-    return ()
-
-
-def _stdev(values: Sequence[float]) -> float:
+def standard_deviation(values: Sequence[float]) -> float:
     """Standard deviation; exactly 0 for equal values (the mean of equal floats may be off by a digit)."""
     return 0.0 if min(values) == max(values) else stdev(values)

@@ -73,6 +73,15 @@ def prepare_records(file: StudyFile, records: Records, *, new_space: bool) -> in
     return len(keep)
 
 
+def note_selection(file: StudyFile, records: Records) -> None:
+    """Keep the rule of the recommendation with the study; it may be edited at any time, nothing is measured by it."""
+    records.note(
+        file.name,
+        "selection",
+        {"rule": file.selection.rule, "metric": file.selection.metric, "within": dict(file.selection.within)},
+    )
+
+
 def run_study(
     file: StudyFile,
     records: Records,
@@ -83,6 +92,7 @@ def run_study(
     """Run a prepared study to its end. The study is claimed meanwhile; a second live run is refused."""
     with _claimed(records, file.name):
         records.close_interrupted(file.name)
+        note_selection(file, records)
         recorded = records.study(file.name)
         sampler = build_sampler(
             file.search.sampler,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trials.metrics import Direction
+from trials.contract import FailureKind
+from trials.metrics import CATALOGUE, Direction
 
 
 @dataclass(frozen=True)
@@ -102,3 +104,39 @@ class Bound:
 def is_feasible(bounds: tuple[Bound, ...], values: Mapping[str, float]) -> bool:
     """True when every limit is met by these values."""
     return all(bound.violation(values.get(bound.metric)) <= 0 for bound in bounds)
+
+
+def direction_of(
+    metric: str, objectives: Sequence[Objective], constraints: Sequence[Constraint] = ()
+) -> Direction | None:
+    """Which way a metric is better: by the objectives, else the catalogue, else the side that is limited."""
+    for objective in objectives:
+        if objective.metric == metric:
+            return objective.direction
+    if metric in CATALOGUE:
+        return CATALOGUE[metric].direction
+    for constraint in constraints:
+        if constraint.metric == metric:
+            return Direction.MINIMIZE if constraint.kind.is_upper else Direction.MAXIMIZE
+    return None
+
+
+def why_invalid(objectives: Sequence[Objective], values: Mapping[str, float]) -> tuple[FailureKind, str] | None:
+    """Why a run that ended well still has no objective values: one is missing, or is NaN or infinite.
+
+    None where every objective is there and finite. Only such a run may be complete: a proposer that is told
+    NaN or infinity keeps it for ever.
+    """
+    for objective in objectives:
+        if objective.metric not in values:
+            return FailureKind.MISSING_METRIC, _not_reported(objective.metric, values)
+        if not math.isfinite(values[objective.metric]):
+            return FailureKind.NON_FINITE, f"{objective.metric} is not finite ({values[objective.metric]})"
+    return None
+
+
+def _not_reported(metric: str, values: Mapping[str, float]) -> str:
+    near = difflib.get_close_matches(metric, list(values), n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    came = ", ".join(sorted(values)) or "nothing"
+    return f"{metric} was not reported; what came: {came}{hint}"

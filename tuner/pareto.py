@@ -88,7 +88,7 @@ class FrontTracker:
         left = int(np.searchsorted(members[:, 0], point[0]))
         right = int(np.searchsorted(members[:, 0], point[0], side="right"))
         after = int(np.searchsorted(-members[:, 1], -point[1], side="right"))
-        return members[max(0, right - 1) : after + 1], members[:left], members[after:]
+        return members[max(0, right - 1) : max(right, after) + 1], members[:left], members[after:]
 
 
 def hypervolume_history(losses: Sequence[Sequence[float] | None], reference: Sequence[float]) -> list[float]:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from trials.contract import FailureKind, Measurement, Outcome
 from tuner.objectives import Objective
-from tuner.pareto import front, hypervolume
+from tuner.pareto import FrontTracker
 from tuner.search.protocol import Observation
 
 _ORDINARY = {FailureKind.OUT_OF_MEMORY, FailureKind.TIMEOUT, FailureKind.NON_FINITE, FailureKind.INTERRUPTED}
@@ -92,27 +92,27 @@ class GainWatch:
         self._objectives = tuple(objectives)
         self._patience = patience
         self._noise = noise
-        self._reference: list[float] | None = None
-        self._front: list[list[float]] = []
+        self._front: FrontTracker | None = None
         self._best = 0.0
         self._since = 0
-        self.hypervolume = 0.0
+
+    @property
+    def hypervolume(self) -> float:
+        """Hypervolume of the feasible trials so far."""
+        return self._front.hypervolume if self._front else 0.0
 
     def begin(self, reference: Mapping[str, float]) -> None:
         """The reference point is known."""
-        self._reference = [o.loss(reference[o.metric]) for o in self._objectives]
+        self._front = FrontTracker([o.loss(reference[o.metric]) for o in self._objectives])
 
     def add(self, observation: Observation) -> None:
         """Count a trial of the search."""
         self._since += 1
-        if self._reference is None or observation.values is None or not observation.is_feasible:
+        if self._front is None or observation.values is None or not observation.is_feasible:
             return
-        losses = [o.loss(v) for o, v in zip(self._objectives, observation.values, strict=True)]
-        points = [*self._front, losses]
-        self._front = [points[index] for index in front(points)]
-        self.hypervolume = hypervolume(self._front, self._reference)
-        if self.hypervolume > self._best * (1 + self._noise):
-            self._best, self._since = self.hypervolume, 0
+        volume = self._front.add([o.loss(v) for o, v in zip(self._objectives, observation.values, strict=True)])
+        if volume > self._best * (1 + self._noise):
+            self._best, self._since = volume, 0
 
     def why_stop(self) -> str | None:
         """The reason to stop, or None."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.contract import Measurement, Outcome, Purpose, TrialSpec
-from tuner.comparison import prediction_interval
+from tuner.comparison import Spread, prediction_interval
 from tuner.execution.local import LocalExecutor
 from tuner.execution.protocol import Job, Signal, Slots
 from tuner.export.document import task_digest
@@ -87,7 +87,8 @@ def _comparisons(basis: Mapping[str, Any], run: Measurement) -> list[Comparison]
         values = basis["runs"].get(metric, [])
         if not values:
             continue
-        low, high = prediction_interval(values, confidence=confidence)
+        spread = basis.get("spread", {}).get(metric)
+        low, high = prediction_interval(values, confidence, prior=Spread(**spread) if spread else None)
         measured = run.metrics[metric].value if metric in run.metrics else None
         found.append(Comparison(metric, measured, low, high))
     return found

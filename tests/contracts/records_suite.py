@@ -62,7 +62,9 @@ _measurements = st.builds(
     warnings=st.lists(_text, max_size=2).map(tuple),
 )
 _often = settings(
-    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=40,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 
 
@@ -81,7 +83,12 @@ def create(records: Records, name: str = "lm", **changes: Any) -> None:
 def start_over(records: Records, name: str = "lm", definition: dict[str, Any] | None = None) -> int:
     """A new generation of it."""
     return records.new_generation(
-        name, "study: lm # edited\n", "/home/me/lm.yaml", definition or {"study": "lm"}, OBJECTIVES, CONSTRAINTS
+        name,
+        "study: lm # edited\n",
+        "/home/me/lm.yaml",
+        definition or {"study": "lm"},
+        OBJECTIVES,
+        CONSTRAINTS,
     )
 
 
@@ -208,6 +215,16 @@ class RecordsSuite:
         records.set_stopped("lm", None)
         assert records.study("lm").stopped_because is None
 
+    def test_only_some_trials_can_be_read(self, records: Records) -> None:
+        create(records)
+        create(records, "other")
+        for x in range(4):
+            measure(records, records.add_trial("lm", {"x": x}, "tpe"))
+            measure(records, records.add_trial("other", {"x": x}, "tpe"), study="other")
+        whole = records.study("lm")
+        assert records.study("lm", only=(3, 1, 99)).trials == (whole.trials[1], whole.trials[3])
+        assert records.study("lm", only=()).trials == ()
+
     # --- trials
 
     def test_trials_are_numbered_from_zero_in_each_study(self, records: Records) -> None:
@@ -265,7 +282,11 @@ class RecordsSuite:
         records.add_trial("lm", {"x": 1}, "baseline")
         measurement_id = records.start_measurement("lm", 0, Purpose.BASELINE, 2**70, Path("/runs/0"), 2)
         (found,) = records.study("lm").trials[0].measurements
-        assert (found.measurement_id, found.trial_number, found.purpose) == (measurement_id, 0, Purpose.BASELINE)
+        assert (found.measurement_id, found.trial_number, found.purpose) == (
+            measurement_id,
+            0,
+            Purpose.BASELINE,
+        )
         assert (found.seed, found.log_dir, found.round_number) == (2**70, "/runs/0", 2)
         assert (found.outcome, found.ended_at, found.metrics, found.is_discarded) == (None, None, {}, False)
         assert found.started_at.utcoffset() == timedelta(0)
@@ -292,7 +313,9 @@ class RecordsSuite:
         create(records)
         records.add_trial("lm", {"x": 1}, "baseline")
         values = (math.nan, math.inf, -math.inf, 1e308, 5e-324, -0.0)
-        metrics = {f"m{i}": MetricValue(value, "s", low=-math.inf, high=value) for i, value in enumerate(values)}
+        metrics = {
+            f"m{i}": MetricValue(value, "s", low=-math.inf, high=value) for i, value in enumerate(values)
+        }
         measure(records, 0, Measurement(Outcome.FAILED, FailureKind.NON_FINITE, metrics=metrics))
         found = records.study("lm").trials[0].measurements[0].metrics
         assert same(dict(found), metrics)
@@ -308,7 +331,11 @@ class RecordsSuite:
         create(records)
         for x in range(2):
             records.add_trial("lm", {"x": x}, "tpe")
-        started = [records.start_measurement("lm", x, Purpose.CONFIRM, 0, "/runs", r) for r in range(3) for x in (1, 0)]
+        started = [
+            records.start_measurement("lm", x, Purpose.CONFIRM, 0, "/runs", r)
+            for r in range(3)
+            for x in (1, 0)
+        ]
         for measurement_id in reversed(started):
             records.finish_measurement(measurement_id, complete(1.0))
         rounds = [[m.round_number for m in trial.measurements] for trial in records.study("lm").trials]
@@ -336,7 +363,11 @@ class RecordsSuite:
         create(records)
         with pytest.raises(UnknownStudy, match="no trial 3"):
             records.start_measurement("lm", 3, Purpose.SEARCH, 0, "/runs")
-        for call in (records.discard, records.examples, lambda key: records.finish_measurement(key, complete(1.0))):
+        for call in (
+            records.discard,
+            records.examples,
+            lambda key: records.finish_measurement(key, complete(1.0)),
+        ):
             with pytest.raises(UnknownStudy, match="no measurement 'nothing'"):
                 call("nothing")
 
@@ -433,7 +464,9 @@ class RecordsSuite:
         assert found.log_dirs == (*(f"/runs/lm/{number}" for number in range(5)), "/runs/running")
         assert (by_name["empty"].trials, by_name["empty"].counts, by_name["empty"].log_dirs) == (0, {}, ())
 
-    def test_a_trial_whose_only_result_was_discarded_is_not_counted_as_complete(self, records: Records) -> None:
+    def test_a_trial_whose_only_result_was_discarded_is_not_counted_as_complete(
+        self, records: Records
+    ) -> None:
         create(records)
         records.add_trial("lm", {"x": 1}, "baseline")
         records.discard(measure(records, 0))
@@ -441,7 +474,9 @@ class RecordsSuite:
 
     # --- one run at a time
 
-    def test_a_second_live_run_is_refused_and_told_who_is_first(self, location: str, records: Records) -> None:
+    def test_a_second_live_run_is_refused_and_told_who_is_first(
+        self, location: str, records: Records
+    ) -> None:
         records.claim("lm")
         parent = _of(os.getppid())
         with Records.open(location, owner=parent) as second, pytest.raises(RecordsInUse) as refused:
@@ -450,7 +485,9 @@ class RecordsSuite:
         assert f"process {os.getpid()} on " in str(refused.value)
         assert ", started 2" in str(refused.value)
 
-    def test_claiming_again_changes_nothing_and_other_studies_are_free(self, location: str, records: Records) -> None:
+    def test_claiming_again_changes_nothing_and_other_studies_are_free(
+        self, location: str, records: Records
+    ) -> None:
         records.claim("lm")
         records.claim("lm")
         with Records.open(location, owner=_of(os.getppid())) as second:
@@ -470,21 +507,27 @@ class RecordsSuite:
             first.claim("lm")
         records.claim("lm")
 
-    def test_a_reused_process_number_does_not_keep_a_claim_alive(self, location: str, records: Records) -> None:
+    def test_a_reused_process_number_does_not_keep_a_claim_alive(
+        self, location: str, records: Records
+    ) -> None:
         me = Owner.current()
         with Records.open(location, owner=replace(me, started_ticks=me.started_ticks - 1)) as first:
             first.claim("lm")
         records.claim("lm")
 
-    def test_a_claim_of_another_machine_holds_until_it_is_taken_over(self, location: str, records: Records) -> None:
+    def test_a_claim_of_another_machine_holds_until_it_is_taken_over(
+        self, location: str, records: Records
+    ) -> None:
         away = replace(Owner.current(), host="far-away", machine="m2", boot="b2")
         with Records.open(location, owner=away) as first:
             first.claim("lm")
-        with pytest.raises(RecordsInUse, match="far-away.*--take-over"):
+        with pytest.raises(RecordsInUse, match=r"far-away.*--take-over"):
             records.claim("lm")
         records.claim("lm", take_over=True)
 
-    def test_take_over_does_not_push_a_live_run_of_this_machine_aside(self, location: str, records: Records) -> None:
+    def test_take_over_does_not_push_a_live_run_of_this_machine_aside(
+        self, location: str, records: Records
+    ) -> None:
         records.claim("lm")
         with Records.open(location, owner=_of(os.getppid())) as second, pytest.raises(RecordsInUse):
             second.claim("lm", take_over=True)
@@ -494,7 +537,8 @@ class RecordsSuite:
         for round_number in range(10):
             won: list[Owner] = []
             threads = [
-                threading.Thread(target=_claim, args=(location, owner, f"lm{round_number}", won)) for owner in owners
+                threading.Thread(target=_claim, args=(location, owner, f"lm{round_number}", won))
+                for owner in owners
             ]
             for thread in threads:
                 thread.start()
@@ -502,7 +546,9 @@ class RecordsSuite:
                 thread.join()
             assert len(won) == 1
 
-    def test_open_measurements_of_a_dead_run_become_interrupted(self, location: str, records: Records) -> None:
+    def test_open_measurements_of_a_dead_run_become_interrupted(
+        self, location: str, records: Records
+    ) -> None:
         create(records)
         with Records.open(location, owner=_gone()) as dead:
             for x in range(3):
@@ -515,7 +561,9 @@ class RecordsSuite:
         assert records.close_interrupted("lm") == [1, 2]
         assert records.close_interrupted("lm") == []
         trials = records.study("lm").trials
-        closed = [m for trial in trials for m in trial.measurements if m.failure_kind is FailureKind.INTERRUPTED]
+        closed = [
+            m for trial in trials for m in trial.measurements if m.failure_kind is FailureKind.INTERRUPTED
+        ]
         assert [(m.outcome, m.log_dir) for m in closed] == [
             (Outcome.FAILED, "/runs/1"),
             (Outcome.FAILED, "/runs/2"),
@@ -524,14 +572,18 @@ class RecordsSuite:
         assert all(m.ended_at is not None and m.message for m in closed)
         records.finish_measurement(mine, complete(1.0))
 
-    def test_an_open_measurement_of_a_live_process_is_left_alone(self, location: str, records: Records) -> None:
+    def test_an_open_measurement_of_a_live_process_is_left_alone(
+        self, location: str, records: Records
+    ) -> None:
         create(records)
         with Records.open(location, owner=_of(os.getppid())) as other:
             other.add_trial("lm", {"x": 1}, "tpe")
             other.start_measurement("lm", 0, Purpose.SEARCH, 0, "/runs")
         assert records.close_interrupted("lm") == []
 
-    def test_the_holder_of_the_claim_closes_what_another_machine_left(self, location: str, records: Records) -> None:
+    def test_the_holder_of_the_claim_closes_what_another_machine_left(
+        self, location: str, records: Records
+    ) -> None:
         create(records)
         with Records.open(location, owner=replace(Owner.current(), host="far", boot="b2")) as away:
             away.add_trial("lm", {"x": 1}, "tpe")
@@ -568,7 +620,7 @@ class RecordsSuite:
         assert sorted(numbers) == list(range(32))
 
     def test_records_that_must_exist_are_not_created(self, location: str) -> None:
-        with pytest.raises(RecordsError, match="no records at .*; run `tuner run` first or give --records"):
+        with pytest.raises(RecordsError, match=r"no records at .*; run `tuner run` first or give --records"):
             Records.open(location, must_exist=True)
 
     def test_records_of_another_schema_version_are_refused_with_both_versions(

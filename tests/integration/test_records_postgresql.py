@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -24,7 +25,10 @@ from tuner.records.repository import Records
 
 def _binaries() -> Path | None:
     """The folder with the server's programs; distributions keep it off the PATH."""
-    found = [Path(shutil.which("initdb") or "/nowhere/initdb"), *Path("/usr/lib/postgresql").glob("*/bin/initdb")]
+    found = [
+        Path(shutil.which("initdb") or "/nowhere/initdb"),
+        *Path("/usr/lib/postgresql").glob("*/bin/initdb"),
+    ]
     return next((path.resolve().parent for path in found if path.exists()), None)
 
 
@@ -49,8 +53,11 @@ class Server:
     """A throw-away server: its own folder, a free port of 127.0.0.1, a random password."""
 
     def __init__(self, folder: Path) -> None:
-        self._folder, self._bin, self._process = folder, _binaries() or Path(), None
-        self._as = {"user": user.pw_uid, "group": user.pw_gid} if (user := _other_user()) else {}
+        self._folder, self._bin = folder, _binaries() or Path()
+        self._process: subprocess.Popen[bytes] | None = None
+        user = _other_user()
+        self._user: int | None = user.pw_uid if user else None
+        self._group: int | None = user.pw_gid if user else None
         self.password = secrets.token_hex(8)
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
@@ -61,24 +68,27 @@ class Server:
                 os.chown(path, user.pw_uid, user.pw_gid)
         self._run("initdb", "-D", str(folder / "data"), "-U", "tuner", "-A", "scram-sha-256", "-E", "UTF8")
 
-    _process: subprocess.Popen[bytes] | None
-
     def _run(self, program: str, *arguments: str) -> None:
         extra = ["--locale=C", f"--pwfile={self._folder / 'password'}", "--no-sync"]
         subprocess.run(
-            [str(self._bin / program), *arguments, *extra], check=True, capture_output=True, cwd="/", **self._as
+            [str(self._bin / program), *arguments, *extra],
+            check=True,
+            capture_output=True,
+            cwd="/",
+            user=self._user,
+            group=self._group,
         )
 
     def start(self) -> None:
+        settings = ["-p", str(self.port), "-h", "127.0.0.1", "-k", str(self._folder), "-N", "60"]
         with (self._folder / "server.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [str(self._bin / "postgres"), "-D", str(self._folder / "data"), "-p", str(self.port)]
-                + ["-c", "listen_addresses=127.0.0.1", "-c", f"unix_socket_directories={self._folder}"]
-                + ["-c", "max_connections=60"],
+                [str(self._bin / "postgres"), "-D", str(self._folder / "data"), *settings],
                 stdout=log,
                 stderr=log,
                 cwd="/",
-                **self._as,
+                user=self._user,
+                group=self._group,
             )
         for _ in range(300):
             ready = [str(self._bin / "pg_isready"), "-q", "-h", "127.0.0.1", "-p", str(self.port)]
@@ -95,7 +105,7 @@ class Server:
 
     def new_place(self) -> str:
         """The URL of an empty schema."""
-        import psycopg
+        psycopg = import_module("psycopg")  # by name: the module is optional, for the type checker too
 
         name = f"t{secrets.token_hex(6)}"
         login = f"host=127.0.0.1 port={self.port} user=tuner dbname=postgres password={self.password}"

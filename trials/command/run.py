@@ -33,7 +33,7 @@ _SHELL_SIGNAL_BASE = 128
 
 
 def run(context: TrialContext) -> Measurement:
-    """Run the program of the spec once. Metrics: its own, ``wall_time_s`` and ``peak_rss_gib``."""
+    """Run the program of the spec once. Metrics: its own, wall time and peak memory."""
     with context.phase("startup_s"):
         command = _Command(context.spec)
         os.makedirs(context.spec.cache_dir, exist_ok=True)  # noqa: PTH103 - a template may name it
@@ -58,6 +58,7 @@ class _Command:
     def __init__(self, spec: TrialSpec) -> None:
         section = spec.workload
         self._wanted = spec.wanted
+        self._has_gpus = bool(spec.gpus)
         self._template = Template(known_values(spec))
         self._is_shell = bool(section.get("shell", False))
         self.arguments = self._arguments(section["run"])
@@ -124,7 +125,10 @@ class _Command:
         for reader, path in self._sources:
             reader(path, self._before[path], reported)
         reported.take_found(self._output.found(), {name: pick for name, (_, pick) in self._patterns.items()})
-        metrics = {**_own_metrics(ended), **reported.metrics}  # the program's own number wins
+        metrics = {
+            **_own_metrics(ended, has_gpus=self._has_gpus),
+            **reported.metrics,
+        }  # the program's own number wins
         reported.metrics = metrics
         proof = {
             "program": self.program,
@@ -136,14 +140,14 @@ class _Command:
             return self._broken(ended, metrics, proof)
         missing = reported.missing(self._wanted)
         if missing:
-            kept = {"metrics_reported": _plain(metrics)}
+            kept = {"metrics_before_failure": _plain(metrics)}
             message = self._with_tail(missing)
             return Measurement.failed(FailureKind.MISSING_METRIC, message, proof=proof, facts=kept)
         return Measurement(Outcome.COMPLETE, metrics=metrics, proof=proof, warnings=tuple(reported.problems))
 
     def _broken(self, ended: Ended, metrics: Mapping[str, MetricValue], proof: dict[str, Any]) -> Measurement:
         kind, said = _ending(ended.status, self._is_shell)
-        kept = {"metrics_before_it_failed": _plain(metrics)}
+        kept = {"metrics_before_failure": _plain(metrics)}
         return Measurement.failed(kind, self._with_tail(said), proof=proof, facts=kept)
 
     def _with_tail(self, said: str) -> str:
@@ -158,20 +162,14 @@ def _pattern(entry: str | Mapping[str, str]) -> tuple[str, str]:
     return (entry, "last") if isinstance(entry, str) else (entry["pattern"], entry.get("pick", "last"))
 
 
-def _own_metrics(ended: Ended) -> dict[str, MetricValue]:
+def _own_metrics(ended: Ended, *, has_gpus: bool) -> dict[str, MetricValue]:
+    """What every program has; its peak device memory is unknown here, and on a CPU that is host memory."""
+    method = "largest process, or largest sum of PSS over all (sampled at 1 Hz)"
     flags = ("upper_bound",) if ended.is_floor else ()
-    return {
-        Key.WALL_TIME_S.value: MetricValue(
-            ended.wall_time_s, unit_of(Key.WALL_TIME_S), n=1, method="one run of the program"
-        ),
-        Key.PEAK_RSS_GIB.value: MetricValue(
-            ended.peak_rss_gib,
-            unit_of(Key.PEAK_RSS_GIB),
-            n=1,
-            method="largest process, or largest sum of PSS over all (sampled at 1 Hz)",
-            flags=flags,
-        ),
-    }
+    memory = MetricValue(ended.peak_rss_gib, unit_of(Key.PEAK_RSS_GIB), n=1, method=method, flags=flags)
+    wall_time = MetricValue(ended.wall_time_s, unit_of(Key.WALL_TIME_S), n=1, method="one run of the program")
+    found = {Key.WALL_TIME_S.value: wall_time, Key.PEAK_RSS_GIB.value: memory}
+    return found if has_gpus else {**found, Key.PEAK_MEMORY_GIB.value: memory}
 
 
 def _ending(status: int, is_shell: bool) -> tuple[FailureKind, str]:

@@ -117,17 +117,24 @@ def variable_name(parameter: str) -> str:
 def variables(
     config: Mapping[str, Any], section_env: Mapping[str, str], template: Template
 ) -> dict[str, str]:
-    """The environment variables that this configuration sets, ``env.*`` parameters last (they win)."""
+    """The environment variables that this configuration sets, ``env.*`` parameters last (they win).
+
+    A boolean among those is 1 or 0, which is what programs look for in a variable.
+    """
     given = {name: value for name, value in config.items() if value is not None}
     own = {name for name in given if name.startswith(ENVIRONMENT_FAMILY)}
     return {
         **{variable_name(name): text_of(value) for name, value in given.items()},
         **{name: template.text(text) for name, text in section_env.items()},
-        **{name.removeprefix(ENVIRONMENT_FAMILY): text_of(given[name]) for name in own},
+        **{name.removeprefix(ENVIRONMENT_FAMILY): _switch(given[name]) for name in own},
     }
 
 
 _SHORTEST_SECRET = 4  # hiding "1" or "on" would spoil every message
+
+
+def _switch(value: Any) -> str:
+    return text_of(int(value) if isinstance(value, bool) else value)
 
 
 class Secrets:

@@ -13,11 +13,11 @@ from trials.training.task import Task, wrong_return
 DEFAULT_LEARNING_RATE = 1e-3
 
 _OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
-    "adamw": (torch.optim.AdamW, {"fused": False}),
+    "adamw": (torch.optim.AdamW, {}),
     "fused_adamw": (torch.optim.AdamW, {"fused": True}),
-    "adam": (torch.optim.Adam, {"fused": False}),
+    "adam": (torch.optim.Adam, {}),
     "fused_adam": (torch.optim.Adam, {"fused": True}),
-    "sgd": (torch.optim.SGD, {"fused": False, "momentum": 0.9}),
+    "sgd": (torch.optim.SGD, {"momentum": 0.9}),
     "fused_sgd": (torch.optim.SGD, {"fused": True, "momentum": 0.9}),
     "adafactor": (torch.optim.Adafactor, {}),
     "rmsprop": (torch.optim.RMSprop, {}),

@@ -1,32 +1,36 @@
-"""One training trial from start to end, in the order in which things happen."""
+"""The entry of a training trial: fixes what must be fixed before PyTorch is used, and names what went wrong."""
 
 from __future__ import annotations
 
 import os
 import time
 import traceback
-from collections.abc import Mapping
-from typing import Any
 
 from trials.context import TrialContext
 from trials.contract import FailureKind, Measurement, TrialFailure
 from trials.training.batch_plan import BatchPlan, BatchProblem
+from trials.training.task_source import TaskProblem, locate, split_target
 from trials.training.world import show_devices
+from trials.workloads.training import TrainingWorkload
+
+_TELLING_TYPES = {"OutOfMemoryError", "MemoryError", "NotImplementedError", "ModuleNotFoundError"}
+"""Errors whose type decides the kind of failure, wherever they were raised."""
 
 
 def run(context: TrialContext) -> Measurement:
-    """Train, time and evaluate the configuration of the spec; every problem is a TrialFailure or a torch error."""
-    config = {**_DEFAULTS, **{key: value for key, value in context.spec.config.items() if value is not None}}
+    """Train, time and evaluate the configuration of the spec."""
+    given = {name: value for name, value in context.spec.config.items() if value is not None}
     try:
-        plan = BatchPlan.of(config)
+        plan = BatchPlan.of(given)
     except BatchProblem as problem:
         raise TrialFailure(FailureKind.UNSUPPORTED, f"{problem.message}; {problem.way_out}") from problem
     show_devices(context.spec)
     begin = time.monotonic()
     import torch
 
-    startup = {"import_torch_s": time.monotonic() - begin}
-    torch.set_num_threads(int(config.get("threads") or len(os.sched_getaffinity(0))))
+    import_torch_s = time.monotonic() - begin
+    config = {**{knob.name: knob.default for knob in TrainingWorkload().knobs({}).values()}, **given}
+    torch.set_num_threads(int(config["threads"] or len(os.sched_getaffinity(0))))
     if config["compile"] is False:
         from trials.training.lean_start import defer_compiler
 
@@ -34,29 +38,23 @@ def run(context: TrialContext) -> Measurement:
     from trials.training.session import Session
 
     try:
-        return Session(context, config, plan, startup).measure()
-    except TrialFailure:
-        raise
+        return Session(context, config, plan, import_torch_s).measure()
     except Exception as error:
         raise _named(error, str(context.spec.workload["task"])) from error
 
 
 def _named(error: Exception, target: str) -> Exception:
-    """The error as a typed failure that names the task's own method, where it came through one.
-
-    Errors of memory keep their type, which says more than where they struck.
-    """
-    place = target.rpartition(":")[0].replace(".", "/").removesuffix("/py")
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.removesuffix(".py").endswith(place)]
-    if not frames or any(base.__name__ in ("OutOfMemoryError", "MemoryError") for base in type(error).__mro__):
+    """A failure that names the task's own method, where the error came through one; else the error itself."""
+    if isinstance(error, TrialFailure) or _TELLING_TYPES & {base.__name__ for base in type(error).__mro__}:
         return error
-    return TrialFailure(FailureKind.CRASH, "")
-
-
-def _defaults() -> Mapping[str, Any]:
-    from trials.workloads.training import TrainingWorkload
-
-    return {name: knob.default for name, knob in TrainingWorkload().knobs({}).items()}
-
-
-_DEFAULTS = _defaults()
+    try:
+        place, name = split_target(target)
+        file = str(locate(place))
+    except TaskProblem:
+        return error
+    frame = next((f for f in traceback.extract_tb(error.__traceback__) if f.filename == file), None)
+    if frame is None:
+        return error
+    traceback.print_exception(error)
+    where = f"{name}.{frame.name} ({os.path.basename(file)}:{frame.lineno})"  # noqa: PTH119 - a text, not a path
+    return TrialFailure(FailureKind.CRASH, f"{where}: {type(error).__name__}: {error}"[:2000])

@@ -20,7 +20,7 @@ from trials.workloads.base import Knob, WorkloadProblem
 
 PICKS = ("last", "mean", "best", "max", "min")
 _METRIC_SOURCES = ("file", "lines", "patterns")
-_OWN_METRICS = (Key.WALL_TIME_S.value, Key.PEAK_RSS_GIB.value)
+_OWN_METRICS = (Key.WALL_TIME_S.value, Key.PEAK_RSS_GIB.value, Key.PEAK_MEMORY_GIB.value)
 _OWN_FILES = (SPEC_FILE, RESULT_FILE, EVENTS_FILE, LOG_FILE)
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _TEMPLATE = re.compile(
@@ -65,11 +65,11 @@ class CommandWorkload:
         return True
 
     def metrics(self, section: Mapping[str, Any]) -> Sequence[str] | None:
-        """The patterns' names and the two that every program has; None where the program's file decides."""
+        """The patterns' names and those that every program has; None where the program's file decides."""
         sources = section.get("metrics") or {}
         if "file" in sources or "lines" in sources:
             return None
-        return (*sources.get("patterns", {}), *_OWN_METRICS)
+        return tuple(dict.fromkeys((*sources.get("patterns", {}), *_OWN_METRICS)))
 
     def facts(self, section: Mapping[str, Any]) -> Mapping[str, Any]:
         """Nothing is known of the program before it runs."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from trials.contract import Measurement, Outcome, Purpose
 from tuner.cli.text import shown_config, shown_duration, shown_number, table
-from tuner.pareto import front as front_rows
+from tuner.pareto import front_indices
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
 from tuner.study import Study, Ticket
@@ -124,7 +124,7 @@ class LiveProgress(LineProgress):
         metrics = [o.metric for o in self.file.objectives]
         losses = [[o.loss(v) for o, v in zip(self.file.objectives, values, strict=True)] for values, _ in self._points.values()]
         items: list[tuple[int, Any]] = list(self._points.items())
-        front = sorted((items[i] for i in front_rows(losses)), key=lambda item: losses_key(item, self.file))
+        front = sorted((items[i] for i in front_indices(losses)), key=lambda item: losses_key(item, self.file))
         rows = [
             [str(number), *map(shown_number, values), shown_config(config, self._names)]
             for number, (values, config) in front[:10]

@@ -19,7 +19,7 @@ from tuner.execution.leftovers import end_leftovers
 from tuner.execution.protocol import ExecutionError
 from tuner.launch import Ending, StudyChanged, prepare_records, run_study
 from tuner.records.repository import Records
-from tuner.results import as_json, judge
+from tuner.results import as_json, judge_trial
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
 from tuner.study import Study, Ticket
@@ -80,7 +80,7 @@ class TrackerWatcher:
         """Queue the trial and wait until it is written."""
         if ticket.is_cold:
             return
-        self._tracker.trial(judge(self._records.study(self._study)).trial(ticket.number))
+        self._tracker.trial(judge_trial(self._records.study(self._study), ticket.number))
         self._tracker.flush()
 
     def note(self, message: str) -> None:

@@ -24,7 +24,7 @@ _QUIET = {
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_memory_monitor_refresh_ms": "0",  # it would kill supervisors: trials have limits of their own
-    "RAY_BACKEND_LOG_LEVEL": "fatal",
+    "RAY_AIR_NEW_OUTPUT": "0",  # the new one prints on stdout even when told to be silent
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # it swallows Ctrl-C and lets the program exit with 0
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
     "TUNE_DISABLE_AUTO_CALLBACK_SYNCER": "1",
@@ -33,15 +33,23 @@ _QUIET = {
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # its state on disk is never read
     "TUNE_WARN_THRESHOLD_S": "60",
 }
+# despite its name this decides, on Linux too, whether Ray listens on the loopback address only
+_LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
 
 
 @contextmanager
-def quiet_ray() -> Iterator[None]:
-    """Ray's settings in this process's environment, and its loggers silent; both are put back."""
-    before = {name: os.environ.get(name) for name in (*_QUIET, MARK_VARIABLE)}
+def quiet_ray(is_own: bool) -> Iterator[None]:
+    """Ray's settings in this process's environment, and its loggers silent; both are put back.
+
+    Must be entered before anything imports ray: some settings are read then. ``is_own``: a Ray for us alone.
+    """
+    settings = _QUIET | {MARK_VARIABLE: driver_mark()}  # whatever Ray starts carries the mark
+    if is_own:
+        settings |= _LOOPBACK_ONLY
+    before = {name: os.environ.get(name) for name in settings}
     logger = logging.getLogger("ray")
     level = logger.level
-    os.environ.update(_QUIET | {MARK_VARIABLE: driver_mark()})  # whatever Ray starts carries the mark
+    os.environ.update(settings)
     logger.setLevel(logging.CRITICAL)
     try:
         yield

@@ -18,7 +18,7 @@ from typing import Any
 import trials
 from trials.contract import SPEC_FILE, TrialSpec
 
-_FOREIGN = re.compile(r"(RAY_|TUNE_|OMP_|KMP_|MKL_|OPENBLAS_|GOMP_)|(CUDA_VISIBLE_DEVICES|PYTHONBREAKPOINT|PYTHONUNBUFFERED)$")
+_FOREIGN = re.compile(r"(RAY_|TUNE_|OMP_|KMP_|MKL_|OPENBLAS_|GOMP_)|(CUDA_VISIBLE_DEVICES|PYTHONBREAKPOINT|SPT_NOENV|PL_DISABLE_FORK)$")
 _NAME = re.compile(r"\$\{(\w+)\}")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "cuda"}
@@ -58,6 +58,7 @@ def rerun_command(spec: TrialSpec, program: Sequence[str]) -> str:
 def _placement_variables(spec: TrialSpec, python_path: str | None) -> dict[str, str]:
     """Threads follow the cores held: more of them than cores collapse to a thirtieth of the speed."""
     variables = dict.fromkeys(_THREADS, str(len(spec.cpus))) if spec.cpus else {}
+    variables["PYTHONUNBUFFERED"] = "1"  # the log of a trial that is killed is whole
     variables["CUDA_VISIBLE_DEVICES"] = ",".join(spec.gpus)
     variables |= {name: str(spec.cache_dir / folder) for name, folder in _CACHES.items()}
     variables["TUNER_TRIAL_DIR"] = str(spec.trial_dir)

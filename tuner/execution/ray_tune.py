@@ -43,7 +43,7 @@ class RayTuneExecutor:
             folder = stack.enter_context(run_folder())
             self._lease = DriverLease(folder)
             stack.callback(self._lease.close)
-            stack.enter_context(quiet_ray())
+            stack.enter_context(quiet_ray(is_own=self._address is None))
             stack.enter_context(connected(self._address, slots, folder))
             self._serve(source, slots, folder)
 

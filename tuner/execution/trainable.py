@@ -56,7 +56,8 @@ class SlotActor(Trainable):  # type: ignore[misc]  # Ray Tune's classes are unty
         except ConnectionRefusedError:
             return  # the driver was interrupted, or is gone, while this actor started
         if self._supervisor.lease_fd >= 0:
-            threading.Thread(target=_end_with, args=(self._supervisor.lease_fd,), daemon=True).start()
+            lease_fd = os.dup(self._supervisor.lease_fd)  # its own: the supervisor closes the other at the end
+            threading.Thread(target=_end_with, args=(lease_fd,), daemon=True).start()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
         """Take the next job."""

@@ -8,14 +8,17 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from trials.contract import Outcome, Purpose
 from tuner import __version__
-from tuner.records.rows import MeasurementRecord, StudyRecord, TrialRecord
+from tuner.comparison import spread_between
+from tuner.records.rows import StudyRecord, TrialRecord
 from tuner.results import StudyResult, TrialResult
+from tuner.results.model import BASELINE
+from tuner.results.runs import runs_behind, valid_runs
 
 EXPORT_VERSION = 1
 
@@ -29,7 +32,8 @@ def build_document(
 ) -> dict[str, Any]:
     """The document of trial ``number``, as plain values."""
     trial, judged = record.trials[number], result.trial(number)
-    runs = runs_behind(trial)
+    runs = runs_behind(trial, record)
+    baseline_runs = valid_runs(record.trials[BASELINE], record)
     resolved = _resolved(record, trial)
     workload = record.definition["workload"]
     return {
@@ -50,6 +54,7 @@ def build_document(
             "seed": 1 + max(run.seed for run in runs),
             "cpus": runs[-1].environment.get("cpus_held"),
             "judged_by": [o.metric for o in record.objectives] + [c.metric for c in record.constraints],
+            "spread": {key: asdict(found) for key in runs[-1].metrics if (found := spread_between(baseline_runs, key))},
             "runs": {key: [run.metrics[key].value for run in runs if key in run.metrics] for key in runs[-1].metrics},
         },
         "environment": dict(runs[-1].environment),
@@ -65,13 +70,6 @@ def build_document(
             "measurements": [run.measurement_id for run in runs],
         },
     }
-
-
-def runs_behind(trial: TrialRecord) -> list[MeasurementRecord]:
-    """The complete runs that a trial's values rest on: the confirmations where there are any."""
-    complete = [r for r in trial.measurements if r.outcome is Outcome.COMPLETE and not r.is_discarded]
-    confirmed = [r for r in complete if r.purpose is Purpose.CONFIRM]
-    return confirmed or complete
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 import json
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, case, func, select
+from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, select
 
 from trials.contract import FailureKind, Outcome, Purpose
 from tuner.records import codec
@@ -39,8 +39,10 @@ def study_id(connection: Connection, name: str, generation: int | None = None) -
     return int(found)
 
 
-def load_study(connection: Connection, name: str, generation: int | None) -> StudyRecord:
-    """A study with all its trials, in the order of their numbers."""
+def load_study(
+    connection: Connection, name: str, generation: int | None, only: Collection[int] | None
+) -> StudyRecord:
+    """A study with all its trials (or ``only`` these), in the order of their numbers."""
     row_id = study_id(connection, name, generation)
     row = connection.execute(select(studies).where(studies.c.id == row_id)).one()
     return StudyRecord(
@@ -59,7 +61,7 @@ def load_study(connection: Connection, name: str, generation: int | None) -> Stu
         ),
         rejected=json.loads(row.rejected),
         stopped_because=row.stopped_because,
-        trials=_trials(connection, row_id),
+        trials=_trials(connection, _chosen(row_id, only)),
         notes=json.loads(row.notes),
     )
 
@@ -107,15 +109,19 @@ def _unknown(connection: Connection, name: str) -> UnknownStudy:
     return UnknownStudy(f"no study {name!r} in these records; recorded are: {names}")
 
 
-def _trials(connection: Connection, row_id: int) -> tuple[TrialRecord, ...]:
-    query = select(
-        trials.c.id, trials.c.number, trials.c.config, trials.c.proposed_by, trials.c.reused_from
-    ).where(trials.c.study_id == row_id)
-    rows = connection.execute(query.order_by(trials.c.number)).all()
+def _chosen(row_id: int, only: Collection[int] | None) -> ColumnElement[bool]:
+    """The condition that a trial is one of those asked for."""
+    of_study = trials.c.study_id == row_id
+    return of_study if only is None else and_(of_study, trials.c.number.in_(only))
+
+
+def _trials(connection: Connection, chosen: ColumnElement[bool]) -> tuple[TrialRecord, ...]:
+    rows = connection.execute(select(trials).where(chosen).order_by(trials.c.number)).all()
     numbers = {row.id: row.number for row in rows}
     taken: dict[int, list[MeasurementRecord]] = defaultdict(list)
-    machines = _environments(connection, row_id)
-    for row in connection.execute(_measurements_of(row_id)):
+    machines = _environments(connection, chosen)
+    columns = [column for column in measurements.c if column.name not in ("owner", "examples_id")]
+    for row in connection.execute(_of(chosen, *columns).order_by(measurements.c.id)):
         taken[row.trial_id].append(_measurement(row, numbers[row.trial_id], machines))
     return tuple(
         TrialRecord(
@@ -125,23 +131,13 @@ def _trials(connection: Connection, row_id: int) -> tuple[TrialRecord, ...]:
     )
 
 
-def _measurements_of(row_id: int) -> Select[Any]:
-    columns = [column for column in measurements.c if column.name not in ("id", "owner", "examples_id")]
-    return (
-        select(*columns)
-        .join(trials, trials.c.id == measurements.c.trial_id)
-        .where(trials.c.study_id == row_id)
-        .order_by(measurements.c.id)
-    )
+def _of(chosen: ColumnElement[bool], *columns: Any) -> Select[*tuple[Any, ...]]:
+    """These columns of the measurements of the chosen trials."""
+    return select(*columns).join(trials, trials.c.id == measurements.c.trial_id).where(chosen)
 
 
-def _environments(connection: Connection, row_id: int) -> dict[str | None, Mapping[str, Any]]:
-    used = (
-        select(measurements.c.environment_digest)
-        .join(trials, trials.c.id == measurements.c.trial_id)
-        .where(trials.c.study_id == row_id)
-        .distinct()
-    )
+def _environments(connection: Connection, chosen: ColumnElement[bool]) -> dict[str | None, Mapping[str, Any]]:
+    used = _of(chosen, measurements.c.environment_digest).distinct()
     rows = connection.execute(select(environments).where(environments.c.digest.in_(used)))
     return {row.digest: json.loads(row.body) for row in rows}
 

@@ -7,6 +7,8 @@ number of objectives, and is the expected improvement where there is one.
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
@@ -28,14 +30,16 @@ def expected_gain(
     ``sizes`` how many directions and how many samples of each candidate to average over.
     """
     m = len(reference)
-    directions = _directions(sizes[0], m, rng)
-    samples = means[:, None, :] + stds[:, None, :] * _normals(sizes[1], m, rng)
-    room = np.maximum(reference - samples, 0.0)
+    normals = _normals(sizes[1], m, rng)
+    # one array for each objective: reductions over a last axis of two are slow
+    room = [np.maximum(reference[i] - means[:, [i]] - stds[:, [i]] * normals[:, i], 0.0) for i in range(m)]
     reached = np.maximum(reference - front, 0.0)
     gain = np.zeros(len(means))
+    directions = _directions(sizes[0], m, rng)
     for direction in directions:
-        best = (reached / direction).min(axis=1).max(initial=0.0) ** m
-        gain += np.maximum((room / direction).min(axis=2) ** m - best, 0.0).mean(axis=1)
+        best = (reached / direction).min(axis=1).max(initial=0.0)
+        along = reduce(np.minimum, [room[i] / direction[i] for i in range(m)])
+        gain += np.maximum(along**m - best**m, 0.0).mean(axis=1)
     return np.asarray(gain / len(directions))
 
 

@@ -13,8 +13,8 @@ import numpy as np
 from tuner.search.axes import axes_of
 from tuner.space.space import Config, Space, config_key
 
-ENUMERATE_AT_MOST = 100_000  # configurations before rules that are listed and checked one by one
-SAMPLE_SIZE = 3_000  # of a space that is not listed
+ENUMERATE_AT_MOST = 100_000  # configurations before rules that are looked at, one by one or drawn
+SAMPLE_SIZE = 3_000  # valid ones of a space that is not listed
 DRAWS = 2_000  # in search of one more valid configuration
 SCAN_AT_MOST = 1_000_000  # looked at in file order when draws find nothing: valid points may be very rare
 
@@ -45,6 +45,8 @@ class Pool:
         self.is_complete = size is not None and size <= ENUMERATE_AT_MOST
         for config in space.configs() if self.is_complete else self._sample(seed):
             self.admit(config)
+            if len(self.candidates) == SAMPLE_SIZE and not self.is_complete:
+                break
 
     def row(self, key: str) -> int | None:
         """Where a configuration stands in ``candidates``."""
@@ -108,7 +110,7 @@ class Pool:
 
     def _sample(self, seed: int) -> Iterator[Config]:
         rng = np.random.default_rng((seed, 0x5EED))
-        return (self.draw(rng) for _ in range(SAMPLE_SIZE))
+        return (self.draw(rng) for _ in range(ENUMERATE_AT_MOST))
 
     def _valid(self, key: str, config: Config) -> Candidate | None:
         rejection = self.space.rejection(config)

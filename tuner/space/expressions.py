@@ -20,6 +20,7 @@ MAX_LENGTH = 2_000
 MAX_DEPTH = 60  # a sum of n terms is n deep
 MAX_INT = 2**256
 MAX_EXPONENT = 64
+_TOO_LARGE = "gives a number that is too large"
 
 Names = Mapping[str, Any]
 _Step = Callable[[Names], Any]
@@ -47,7 +48,7 @@ class Expression:
         except ZeroDivisionError:
             raise ExpressionError("divides by zero") from None
         except OverflowError:
-            raise ExpressionError("gives a number that is too large") from None
+            raise ExpressionError(_TOO_LARGE) from None
 
     def holds(self, names: Names) -> bool:
         """Its value as true or false. ExpressionError where it is neither (a number, a list)."""
@@ -108,7 +109,9 @@ class _Reader:
     def run(self, node: ast.AST) -> _Step:
         read = _READERS.get(type(node))
         if read is None:
-            raise ExpressionError(f"{_source(node)} is not allowed; use names, numbers, texts, arithmetic, comparison, and or not in, min max")
+            raise ExpressionError(
+                f"{_source(node)} is not allowed; use names, numbers, texts, arithmetic, comparison, and or not in, min max"
+            )
         return read(self, node)
 
     def constant(self, node: ast.Constant) -> _Step:
@@ -134,7 +137,9 @@ class _Reader:
     def binary(self, node: ast.BinOp) -> _Step:
         operation = _ARITHMETIC.get(type(node.op))
         if operation is None:
-            raise ExpressionError(f"{_source(node)} uses an operator that is not allowed; use + - * / // % **")
+            raise ExpressionError(
+                f"{_source(node)} uses an operator that is not allowed; use + - * / // % **"
+            )
         left, right, compute = self.run(node.left), self.run(node.right), operation
         return lambda names: _bounded(compute(_number(left(names)), _number(right(names))))
 
@@ -177,7 +182,9 @@ class _Reader:
     def call(self, node: ast.Call) -> _Step:
         function = _FUNCTIONS.get(node.func.id) if isinstance(node.func, ast.Name) else None
         if function is None or node.keywords or not node.args:
-            raise ExpressionError(f"{_source(node)} is not allowed; the only functions are min(...) and max(...)")
+            raise ExpressionError(
+                f"{_source(node)} is not allowed; the only functions are min(...) and max(...)"
+            )
         pick, steps = function, [self.run(argument) for argument in node.args]
 
         def step(names: Names) -> Any:
@@ -209,7 +216,9 @@ def _number(value: Any) -> Any:
     if isinstance(value, int | float):
         return value
     if value is None:
-        raise ExpressionError("null (the default) has no number to compute with; test for it first: x == null or ...")
+        raise ExpressionError(
+            "null (the default) has no number to compute with; test for it first: x == null or ..."
+        )
     raise ExpressionError(f"{shown(value)} is not a number; compute with numbers only")
 
 
@@ -217,7 +226,7 @@ def _bounded(value: Any) -> Any:
     if isinstance(value, complex):
         raise ExpressionError("the root of a negative number is not a number here")
     if isinstance(value, int) and abs(value) >= MAX_INT:
-        raise OverflowError
+        raise ExpressionError(_TOO_LARGE)
     return value
 
 

@@ -54,12 +54,16 @@ def _store(value: Any) -> str | None:
     scheme, found, _ = text.partition("://")
     if text == "databricks" or (found and scheme != "file"):
         return text
-    raise UnitError("is a file store, which MLflow refuses; write sqlite:///mlflow.db, a server's http address, or null for none")
+    raise UnitError(
+        "is a file store, which MLflow refuses; write sqlite:///mlflow.db, a server's http address, or null for none"
+    )
 
 
 INTEGER = FieldType(_integer, {"type": "integer"})
 TEXT = FieldType(_text, {"type": "string"})
-DURATION = FieldType(seconds, {"type": "string", "pattern": "^[0-9.]+ *(ms|s|min|h|d)( .*)?$", "examples": ["30 min"]})
+DURATION = FieldType(
+    seconds, {"type": "string", "pattern": "^[0-9.]+ *(ms|s|min|h|d)( .*)?$", "examples": ["30 min"]}
+)
 MEMORY = FieldType(gibibytes, {"type": "string", "pattern": "^[0-9.]+ *[KMGT]i?B$", "examples": ["6 GiB"]})
 STORE = FieldType(_store, {"type": ["string", "null"], "examples": ["sqlite:///mlflow.db"]})
 
@@ -99,7 +103,9 @@ def read_section(name: str, node: Node, problems: Problems) -> dict[str, Any]:
     fields = {field.key: field for field in SECTIONS[name]}
     if not isinstance(node, Map):
         example = SECTIONS[name][0].key
-        problems.add(node.where, f"{name}={shown(plain(node))} is not a map", f"write {name}: {{{example}: ...}}")
+        problems.add(
+            node.where, f"{name}={shown(plain(node))} is not a map", f"write {name}: {{{example}: ...}}"
+        )
         return {}
     given: dict[str, Any] = {}
     report_unknown(node, fields, f"{name}.", problems)

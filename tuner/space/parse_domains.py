@@ -43,7 +43,9 @@ def read_expression(key: str, node: Node, problems: Problems) -> Expression | No
     """The expression in a node; None, with the problem noted, where there is none."""
     if not isinstance(node, Scalar) or not isinstance(node.value, str):
         text = shown(plain(node))
-        problems.add(node.where, f"{key}={text} is not an expression to YAML", 'put the expression in quotes: "a > 1"')
+        problems.add(
+            node.where, f"{key}={text} is not an expression to YAML", 'put the expression in quotes: "a > 1"'
+        )
         return None
     try:
         return parse_expression(node.value)
@@ -56,15 +58,25 @@ def _domain(name: str, node: Node, problems: Problems) -> Domain | None:
     if isinstance(node, Scalar):
         return Fixed(node.value)
     if isinstance(node, Sequence):
-        return _choices(name, [(plain(item), plain(item), item.where) for item in node.items], node.where, problems)
+        return _choices(
+            name, [(plain(item), plain(item), item.where) for item in node.items], node.where, problems
+        )
     kind = next((key for key in DOMAIN_KEYS if key in node.keys), None)
     if kind is None:  # a nested group is taken apart before
-        problems.add(node.where, f"{name}={shown(plain(node))} says no values", "write choices, min and max, value or expr")
+        problems.add(
+            node.where,
+            f"{name}={shown(plain(node))} says no values",
+            "write choices, min and max, value or expr",
+        )
         return None
     for entry in node.entries:
         if entry.key not in DOMAIN_KEYS[kind]:
             message = f"{name}.{entry.key} does not go with {kind}"
-            way_out = f"write {FOREIGN_KEYS[entry.key]}" if entry.key in FOREIGN_KEYS else known_names(entry.key, DOMAIN_KEYS[kind])
+            way_out = (
+                f"write {FOREIGN_KEYS[entry.key]}"
+                if entry.key in FOREIGN_KEYS
+                else known_names(entry.key, DOMAIN_KEYS[kind])
+            )
             problems.add(entry.where, message, way_out)
     entry = node.get(kind)
     assert entry is not None
@@ -85,22 +97,32 @@ def _labelled_or_listed(name: str, entry: Entry, problems: Problems) -> Domain |
     if isinstance(node, Map):
         for choice in node.entries:
             if choice.label is None:
-                problems.add(choice.where, f"{name}: null is no label", "give the choice a name, for example default")
+                problems.add(
+                    choice.where, f"{name}: null is no label", "give the choice a name, for example default"
+                )
         pairs = [(choice.label, plain(choice.node), choice.where) for choice in node.entries]
         return _choices(name, pairs, node.where, problems)
     text = shown(node.value)
-    problems.add(node.where, f"{name}.choices={text} is not a list", f"write choices: [{text}, ...] or labels with values")
+    problems.add(
+        node.where,
+        f"{name}.choices={text} is not a list",
+        f"write choices: [{text}, ...] or labels with values",
+    )
     return None
 
 
-def _choices(name: str, pairs: list[tuple[Any, Any, Where]], where: Where, problems: Problems) -> Domain | None:
+def _choices(
+    name: str, pairs: list[tuple[Any, Any, Where]], where: Where, problems: Problems
+) -> Domain | None:
     kept: dict[str, Choice] = {}
     for label, value, place in pairs:
         same = kept.get(canonical(value))
         if same is None:
             kept[canonical(value)] = Choice(label, value)
         else:
-            dropped = shown(value) if same.label == label else f"{shown(label)}, the same as {shown(same.label)},"
+            dropped = (
+                shown(value) if same.label == label else f"{shown(label)}, the same as {shown(same.label)},"
+            )
             problems.warn(place, f"{name}: {dropped} is given twice and tried once")
     if not kept:
         problems.add(where, f"{name} has no choices", "write at least one, or delete the parameter")
@@ -124,7 +146,9 @@ def _range(name: str, node: Map, problems: Problems) -> Range | None:
         return None
     domain = _typed_range(low, high, step, scale)
     if domain.last < domain.high:
-        problems.warn(node.where, f"{name}: {domain.high:g} is never tried, the last value is {domain.last:g}")
+        problems.warn(
+            node.where, f"{name}: {domain.high:g} is never tried, the last value is {domain.last:g}"
+        )
     return domain
 
 
@@ -142,7 +166,11 @@ def _number(name: str, key: str, node: Map, problems: Problems) -> float | None:
     value = plain(entry.node)
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return value
-    way_out = "write it without quotes" if isinstance(entry.node, Scalar) and entry.node.is_quoted else "write a number"
+    way_out = (
+        "write it without quotes"
+        if isinstance(entry.node, Scalar) and entry.node.is_quoted
+        else "write a number"
+    )
     problems.add(entry.where, f"{name}.{key}={shown(value)} is not a number", way_out)
     return None
 

@@ -20,7 +20,9 @@ SELECTION_RULES = ("knee", "first_objective")
 def read_objectives(node: Node, vocabulary: Vocabulary, problems: Problems) -> tuple[Objective, ...]:
     """The objectives, in the order of the file."""
     if not isinstance(node, Sequence) or not node.items:
-        problems.add(node.where, f"objectives={shown(plain(node))} is not a list with at least one metric", _EXAMPLE)
+        problems.add(
+            node.where, f"objectives={shown(plain(node))} is not a list with at least one metric", _EXAMPLE
+        )
         return ()
     objectives: dict[str, Objective] = {}
     for item in node.items:
@@ -64,7 +66,9 @@ def _spelled_out(node: Map, vocabulary: Vocabulary, problems: Problems) -> Objec
     if _is_refused(metric, node, vocabulary, problems):
         return None
     if metric in CATALOGUE and CATALOGUE[metric].direction != direction:
-        problems.warn(node.where, f"objective {metric}: {direction}, where {CATALOGUE[metric].direction} is usual")
+        problems.warn(
+            node.where, f"objective {metric}: {direction}, where {CATALOGUE[metric].direction} is usual"
+        )
     return Objective(metric, Direction(direction))
 
 
@@ -80,7 +84,11 @@ def read_constraints(node: Node | None, vocabulary: Vocabulary, problems: Proble
     if node is None:
         return ()
     if not isinstance(node, Map):
-        problems.add(node.where, f"constraints={shown(plain(node))} is not a map", "write constraints: {peak_memory_gib: {max: 6}}")
+        problems.add(
+            node.where,
+            f"constraints={shown(plain(node))} is not a map",
+            "write constraints: {peak_memory_gib: {max: 6}}",
+        )
         return ()
     return tuple(limit for entry in node.entries for limit in _limits(entry, vocabulary, problems))
 
@@ -93,7 +101,9 @@ def _limits(entry: Entry, vocabulary: Vocabulary, problems: Problems) -> list[Co
         return []
     if not isinstance(node, Map) or not node.entries:
         message = f"constraints.{metric}={shown(plain(node))} does not say which kind of limit it is"
-        problems.add(entry.where, message, f"write {metric}: {{max: ...}} or {', '.join(list(LimitKind)[1:])}")
+        problems.add(
+            entry.where, message, f"write {metric}: {{max: ...}} or {', '.join(list(LimitKind)[1:])}"
+        )
         return []
     report_unknown(node, tuple(LimitKind), f"constraints.{metric}.", problems)
     limits = [_limit(metric, one, problems) for one in node.entries if one.key in tuple(LimitKind)]
@@ -123,17 +133,23 @@ def _amount(metric: str, kind: LimitKind, value: Any) -> float:
     return amount
 
 
-def read_selection(node: Node | None, objectives: tuple[Objective, ...], vocabulary: Vocabulary, problems: Problems) -> Selection:
+def read_selection(
+    node: Node | None, objectives: tuple[Objective, ...], vocabulary: Vocabulary, problems: Problems
+) -> Selection:
     """Which point of the front to recommend."""
     if node is None:
         return Selection()
     if not isinstance(node, Map):
-        problems.add(node.where, f"selection={shown(plain(node))} is not a map", "write selection: {rule: knee}")
+        problems.add(
+            node.where, f"selection={shown(plain(node))} is not a map", "write selection: {rule: knee}"
+        )
         return Selection()
     report_unknown(node, ("rule", *Direction, "within"), "selection.", problems)
     ways = [entry for entry in node.entries if entry.key in ("rule", *Direction)]
     if len(ways) != 1:
-        problems.add(node.where, "selection needs one of rule, maximize, minimize", "write selection: {rule: knee}")
+        problems.add(
+            node.where, "selection needs one of rule, maximize, minimize", "write selection: {rule: knee}"
+        )
         return Selection()
     within = _within(node.get("within"), objectives, vocabulary, problems)
     if ways[0].key == "rule":
@@ -150,22 +166,36 @@ def _by_rule(entry: Entry, node: Map, problems: Problems) -> Selection:
         problems.add(entry.where, f"selection.rule={shown(rule)} is not known", known_names(str(rule), names))
         return Selection()
     if node.get("within") is not None:
-        problems.add(node.where, f"selection.within does not go with rule: {rule}", "write maximize: METRIC instead of rule")
+        problems.add(
+            node.where,
+            f"selection.within does not go with rule: {rule}",
+            "write maximize: METRIC instead of rule",
+        )
     return Selection(str(rule))
 
 
-def _within(entry: Entry | None, objectives: tuple[Objective, ...], vocabulary: Vocabulary, problems: Problems) -> dict[str, float]:
+def _within(
+    entry: Entry | None, objectives: tuple[Objective, ...], vocabulary: Vocabulary, problems: Problems
+) -> dict[str, float]:
     if entry is None:
         return {}
     if not isinstance(entry.node, Map):
-        problems.add(entry.where, f"selection.within={shown(plain(entry.node))} is not a map", "write within: {val_loss_nats: 0.01}")
+        problems.add(
+            entry.where,
+            f"selection.within={shown(plain(entry.node))} is not a map",
+            "write within: {val_loss_nats: 0.01}",
+        )
         return {}
     distances: dict[str, float] = {}
     directed = {objective.metric for objective in objectives} | set(CATALOGUE)
     for one in entry.node.entries:
         _check_judged(one, one.key, vocabulary, problems)
         if one.key not in directed:
-            problems.add(one.where, f"selection.within.{one.key} has no known direction", "make it an objective with a direction")
+            problems.add(
+                one.where,
+                f"selection.within.{one.key} has no known direction",
+                "make it an objective with a direction",
+            )
         try:
             distances[one.key] = in_unit_of(one.key, plain(one.node))
         except UnitError as error:
@@ -175,7 +205,11 @@ def _within(entry: Entry | None, objectives: tuple[Objective, ...], vocabulary: 
 
 def _check_judged(entry: Entry, metric: Any, vocabulary: Vocabulary, problems: Problems) -> None:
     if not isinstance(metric, str):
-        problems.add(entry.where, f"selection.{entry.key}={shown(metric)} is not a metric", "write one of the objectives")
+        problems.add(
+            entry.where,
+            f"selection.{entry.key}={shown(metric)} is not a metric",
+            "write one of the objectives",
+        )
         return
     problem = vocabulary.metric_problem(metric)
     if problem:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.space.domains import Choices
+from tuner.space.domains import Choices, Derived
 from tuner.space.errors import Problems, Where, known_names, shown
 from tuner.space.expressions import Expression
 from tuner.space.parse_domains import (
@@ -18,7 +18,7 @@ from tuner.space.parse_domains import (
     read_domain,
     read_expression,
 )
-from tuner.space.space import DEGREES, Parameter, Rule, bundle_parts
+from tuner.space.space import DEGREES, Parameter, Rule, bundle_parts, flat
 from tuner.space.vocabulary import WORLD_FACTS, Vocabulary
 from tuner.space.yaml_source import Map, Node, Sequence, plain
 
@@ -35,31 +35,43 @@ class _Named:
     node: Node
 
 
-def read_parameters(node: Node, vocabulary: Vocabulary, problems: Problems) -> tuple[Parameter, ...]:
-    """The parameters, those that others depend on first; what is wrong is noted and left out."""
+Words = dict[str, set[str]]
+"""The names that have a value in expressions, each with the words that it may hold (for 'put it in quotes')."""
+
+
+def read_parameters(
+    node: Node, vocabulary: Vocabulary, problems: Problems
+) -> tuple[tuple[Parameter, ...], Words]:
+    """The parameters, those that others depend on first, and the names that rules may use.
+
+    What is wrong is noted and left out.
+    """
     if not isinstance(node, Map):
-        problems.add(node.where, f"parameters={shown(plain(node))} is not a map", "write parameters: {precision: [fp32, bf16]}")
-        return ()
+        problems.add(
+            node.where,
+            f"parameters={shown(plain(node))} is not a map",
+            "write parameters: {precision: [fp32, bf16]}",
+        )
+        return (), {}
     named = _distinct(_flattened(node, "", vocabulary, problems), problems)
     parameters = [_parameter(one, vocabulary, problems) for one in named]
     wheres = {one.name: one.where for one in named}
     found = {parameter.name: parameter for parameter in parameters if parameter is not None}
     _check_bundles(found, wheres, problems)
-    names = known_in_expressions(wheres, found.values(), vocabulary)
+    names = _known_in_expressions(wheres, found.values(), vocabulary)
     for parameter in found.values():
         for key, expression in _expressions(parameter):
             _check_names(f"{parameter.name}.{key}", expression, names, wheres[parameter.name], problems)
-    return _ordered(found, wheres, problems)
+    return _ordered(found, wheres, problems), names
 
 
-def read_rules(node: Node | None, parameters: tuple[Parameter, ...], vocabulary: Vocabulary, problems: Problems) -> tuple[Rule, ...]:
-    """The rules of the file."""
+def read_rules(node: Node | None, names: Words, problems: Problems) -> tuple[Rule, ...]:
+    """The rules of the file, over the names that ``read_parameters`` gave."""
     if node is None:
         return ()
     if not isinstance(node, Sequence):
         problems.add(node.where, f"rules={shown(plain(node))} is not a list", 'write rules: ["a <= b"]')
         return ()
-    names = known_in_expressions((), parameters, vocabulary)
     rules = []
     for item in node.items:
         expression = read_expression("rule", item, problems)
@@ -69,9 +81,10 @@ def read_rules(node: Node | None, parameters: tuple[Parameter, ...], vocabulary:
     return tuple(rules)
 
 
-def known_in_expressions(named: Iterable[str], parameters: Iterable[Parameter], vocabulary: Vocabulary) -> dict[str, set[str]]:
-    """The names that have a value in expressions, each with the words that it may hold (for 'put it in quotes')."""
-    words: dict[str, set[str]] = {name: set() for name in (*named, *vocabulary.knobs, *vocabulary.facts, *WORLD_FACTS)}
+def _known_in_expressions(
+    named: Iterable[str], parameters: Iterable[Parameter], vocabulary: Vocabulary
+) -> Words:
+    words: Words = {name: set() for name in (*named, *vocabulary.knobs, *vocabulary.facts, *WORLD_FACTS)}
     for name, knob in vocabulary.knobs.items():
         words[name] = {choice for choice in knob.choices or () if isinstance(choice, str)}
     for parameter in parameters:
@@ -89,7 +102,9 @@ def _flattened(node: Map, prefix: str, vocabulary: Vocabulary, problems: Problem
         name = f"{prefix}{entry.key}"
         if not _NAME.fullmatch(name):
             clean = re.sub(r"[^A-Za-z0-9_.]+", "_", name).strip("_.") or "name"
-            problems.add(entry.where, f"{name} is no name for a parameter", f"use letters, digits, _ and dots: {clean}")
+            problems.add(
+                entry.where, f"{name} is no name for a parameter", f"use letters, digits, _ and dots: {clean}"
+            )
         elif isinstance(entry.node, Map) and _is_group(name, entry.node, vocabulary, problems):
             yield from _flattened(entry.node, f"{name}.", vocabulary, problems)
         else:
@@ -101,7 +116,9 @@ def _is_group(name: str, node: Map, vocabulary: Vocabulary, problems: Problems) 
     keys = set(node.keys)
     if not keys or keys & set(DOMAIN_KEYS):
         return False
-    foreign = [key for key in (*FOREIGN_KEYS, *_ORPHANS) if key in keys and f"{name}.{key}" not in vocabulary.knobs]
+    foreign = [
+        key for key in (*FOREIGN_KEYS, *_ORPHANS) if key in keys and f"{name}.{key}" not in vocabulary.knobs
+    ]
     for key in foreign:
         if key in FOREIGN_KEYS:
             entry = node.get(key)
@@ -116,7 +133,9 @@ def _distinct(named: Iterable[_Named], problems: Problems) -> list[_Named]:
     for one in named:
         first = kept.get(one.name)
         if first is not None:
-            problems.add(one.where, f"{one.name} is given twice (first in line {first.where.line})", "keep one")
+            problems.add(
+                one.where, f"{one.name} is given twice (first in line {first.where.line})", "keep one"
+            )
         else:
             kept[one.name] = one
     for one in kept.values():
@@ -133,7 +152,9 @@ def _parents(name: str) -> Iterator[str]:
 
 
 def _parameter(one: _Named, vocabulary: Vocabulary, problems: Problems) -> Parameter | None:
-    is_bundle = one.name not in vocabulary.knobs and _is_free(one.name, vocabulary) and has_values_of_maps(one.node)
+    is_bundle = (
+        one.name not in vocabulary.knobs and _is_free(one.name, vocabulary) and has_values_of_maps(one.node)
+    )
     problem = None if is_bundle else vocabulary.name_problem(one.name)
     if problem:
         problems.add(one.where, *problem)
@@ -161,7 +182,10 @@ def _when(one: _Named, problems: Problems) -> Expression | None:
 def _default_label(domain: Domain, default: Any) -> Any:
     """Rules see labels, so the default is the label of its value where there is one."""
     if isinstance(domain, Choices) and domain.is_labelled:
-        return next((c.label for c in domain.choices if c.value == default and type(c.value) is type(default)), default)
+        return next(
+            (c.label for c in domain.choices if c.value == default and type(c.value) is type(default)),
+            default,
+        )
     return default
 
 
@@ -171,8 +195,6 @@ def _check_bundle(one: _Named, domain: Domain, vocabulary: Vocabulary, problems:
         problem = vocabulary.name_problem(part)
         if problem:
             problems.add(one.where, f"{one.name}: {problem[0]}", problem[1])
-    from tuner.space.space import flat
-
     for choice in domain.choices:
         for part, value in flat(choice.value or {}).items():
             wrong = vocabulary.value_problem(part, value)
@@ -191,15 +213,13 @@ def _check_bundles(found: Mapping[str, Parameter], wheres: Mapping[str, Where], 
 
 
 def _expressions(parameter: Parameter) -> Iterator[tuple[str, Expression]]:
-    from tuner.space.domains import Derived
-
     if parameter.when is not None:
         yield "when", parameter.when
     if isinstance(parameter.domain, Derived):
         yield "expr", parameter.domain.expression
 
 
-def _check_names(key: str, expression: Expression, known: Mapping[str, set[str]], where: Where, problems: Problems) -> None:
+def _check_names(key: str, expression: Expression, known: Words, where: Where, problems: Problems) -> None:
     for name in sorted(expression.names - set(known)):
         if any(name in words for words in known.values()):
             way_out = f"if it is a text, put it in quotes: '{name}'"
@@ -211,7 +231,9 @@ def _check_names(key: str, expression: Expression, known: Mapping[str, set[str]]
         problems.add(where, f"{key}={shown(expression.text)} names {name}, which is not known", way_out)
 
 
-def _ordered(found: Mapping[str, Parameter], wheres: Mapping[str, Where], problems: Problems) -> tuple[Parameter, ...]:
+def _ordered(
+    found: Mapping[str, Parameter], wheres: Mapping[str, Where], problems: Problems
+) -> tuple[Parameter, ...]:
     """File order, except that what an expression names comes before it; a circle is an error."""
     owners = {part: p.name for p in found.values() if p.is_bundle for part in bundle_parts(p.domain)}
     waiting = {parameter.name: _needs(parameter, found, owners) for parameter in found.values()}
@@ -220,7 +242,11 @@ def _ordered(found: Mapping[str, Parameter], wheres: Mapping[str, Where], proble
         ready = next((name for name, needs in waiting.items() if not needs & waiting.keys()), None)
         if ready is None:
             circle = ", ".join(sorted(waiting))
-            problems.add(wheres[next(iter(waiting))], f"{circle} wait for one another in their when or expr", "break the circle")
+            problems.add(
+                wheres[next(iter(waiting))],
+                f"{circle} wait for one another in their when or expr",
+                "break the circle",
+            )
             return tuple(found.values())
         ordered.append(found[ready])
         del waiting[ready]

@@ -237,13 +237,19 @@ class Space:
         if not isinstance(parameter.domain, Derived):
             return parameter.domain.contains(config[parameter.name])
         computed = self._unsaid(parameter, dict(config))
-        return parameter.name in computed and canonical(computed) == canonical({parameter.name: config[parameter.name]})
+        return parameter.name in computed and canonical(computed) == canonical(
+            {parameter.name: config[parameter.name]}
+        )
 
     # rejections
 
     @cached_property
     def _labelled(self) -> tuple[Parameter, ...]:
-        return tuple(p for p in self.parameters if isinstance(p.domain, Choices) and p.domain.is_labelled or p.is_bundle)
+        return tuple(
+            p
+            for p in self.parameters
+            if isinstance(p.domain, Choices) and p.domain.is_labelled or p.is_bundle
+        )
 
     @cached_property
     def _conditional(self) -> tuple[Parameter, ...]:
@@ -254,14 +260,18 @@ class Space:
             try:
                 is_active = parameter.when is None or parameter.when.holds(names)
             except ExpressionError as error:
-                return Rejection(f"{parameter.name}: when {parameter.when}", f"when {parameter.when}: {error}")
+                return Rejection(
+                    f"{parameter.name}: when {parameter.when}", f"when {parameter.when}: {error}"
+                )
             if is_active and isinstance(parameter.domain, Derived):
                 problem = self._derived_problem(parameter, parameter.domain, config)
                 if problem:
                     return Rejection(f"{parameter.name}: {parameter.domain.expression}", problem)
         return None
 
-    def _derived_problem(self, parameter: Parameter, domain: Derived, config: Mapping[str, Any]) -> str | None:
+    def _derived_problem(
+        self, parameter: Parameter, domain: Derived, config: Mapping[str, Any]
+    ) -> str | None:
         try:
             value = self._derive(domain, config)
         except ExpressionError as error:
@@ -286,7 +296,9 @@ class Space:
         if problem is None:
             return None
         reason = f"{problem.key}: {problem.message}"
-        return Rejection(f"workload: {problem.key}", f"{reason}; {problem.way_out}" if problem.way_out else reason)
+        return Rejection(
+            f"workload: {problem.key}", f"{reason}; {problem.way_out}" if problem.way_out else reason
+        )
 
     # counting and listing
 
@@ -330,7 +342,8 @@ class Space:
         if math.prod(known[parameter.name] for parameter in deciders) > MAX_COUNTED:
             return None
         return sum(
-            math.prod(known[p.name] for p in followers if self.is_active(p, values)) for values in self._walk(deciders)
+            math.prod(known[p.name] for p in followers if self.is_active(p, values))
+            for values in self._walk(deciders)
         )
 
     def _walk(self, parameters: tuple[Parameter, ...]) -> Iterator[Config]:

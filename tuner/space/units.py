@@ -66,7 +66,9 @@ def ratio(value: object) -> float:
     """A ratio to the baseline: ``0.95`` or ``95%``. UnitError for other units."""
     number, unit = _split(value)
     if unit and unit not in _SHARES:
-        raise UnitError("is not a ratio to the baseline; write 1.0 for as much as the baseline, 95% for 0.95 of it")
+        raise UnitError(
+            "is not a ratio to the baseline; write 1.0 for as much as the baseline, 95% for 0.95 of it"
+        )
     return _rounded(number * _SHARES.get(unit, 1.0))
 
 

@@ -12,7 +12,14 @@ from tuner.space.errors import known_names, shown
 from tuner.space.yaml_source import read_scalar
 
 WORLD_FACTS = ("world_size", "gpus", "cpus")
-_BOOLEAN_WORDS = {"on": "true", "yes": "true", "off": "false", "no": "false", "true": "true", "false": "false"}
+_BOOLEAN_WORDS = {
+    "on": "true",
+    "yes": "true",
+    "off": "false",
+    "no": "false",
+    "true": "true",
+    "false": "false",
+}
 
 
 @dataclass(frozen=True)

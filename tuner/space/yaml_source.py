@@ -26,7 +26,9 @@ _WORDS: Mapping[str, Any] = {
     **dict.fromkeys(("true", "True", "TRUE"), True),
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
-_INT = re.compile(r"[-+]?[0-9]{1,300}")  # a longer one does not fit a float; it is read as infinity, and refused
+_INT = re.compile(
+    r"[-+]?[0-9]{1,300}"
+)  # a longer one does not fit a float; it is read as infinity, and refused
 _BASED = re.compile(r"0o[0-7]{1,200}|0x[0-9a-fA-F]{1,200}")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?")
 _SPECIAL = re.compile(r"[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -181,7 +183,9 @@ class _Builder:
         for item, source in zip(built.items, node.value, strict=True):
             if isinstance(item, Map) and source.flow_style and _is_bare_name(item):
                 text = f'"{{{item.entries[0].key}}}"'
-                self.problems.add_torn(item.where, f"{text[1:-1]} is a map to YAML", f"put it in quotes: {text}")
+                self.problems.add_torn(
+                    item.where, f"{text[1:-1]} is a map to YAML", f"put it in quotes: {text}"
+                )
         return built
 
     def _map(self, node: Any, depth: int) -> Map:
@@ -192,7 +196,9 @@ class _Builder:
                 continue
             first = entries.get(entry.key)
             if first is not None:
-                self.problems.add(entry.where, f"{entry.key} is given twice (first in line {first.where.line})", "keep one")
+                self.problems.add(
+                    entry.where, f"{entry.key} is given twice (first in line {first.where.line})", "keep one"
+                )
                 continue
             entries[entry.key] = entry
         built = Map(list(entries.values()), self._where(node))
@@ -204,7 +210,9 @@ class _Builder:
     def _entry(self, key_node: Any, value_node: Any, depth: int) -> Entry | None:
         where = self._where(key_node)
         if not isinstance(key_node, yaml.ScalarNode):
-            self.problems.add_torn(where, "a key is a list or a map", "put a text with brackets or braces in quotes")
+            self.problems.add_torn(
+                where, "a key is a list or a map", "put a text with brackets or braces in quotes"
+            )
             return None
         key = key_node.value.strip()
         label = read_scalar(key) if key_node.tag == _PLAIN else key
@@ -218,7 +226,11 @@ class _Builder:
         balances = [text.count("(") - text.count(")") for text in texts]
         if any(balance > 0 for balance in balances) and any(balance < 0 for balance in balances):
             begin = next(text for text, balance in zip(texts, balances, strict=True) if balance > 0)
-            self.problems.add_torn(where, f"YAML takes the text that begins with {begin!r} apart at its comma", "put it in quotes")
+            self.problems.add_torn(
+                where,
+                f"YAML takes the text that begins with {begin!r} apart at its comma",
+                "put it in quotes",
+            )
 
 
 def _text(node: Node) -> str:

@@ -1,4 +1,4 @@
-"""The driver's end of the logger process: sends without ever blocking, waits only when asked and only so long."""
+"""The driver's end of the logger process: sends without blocking, waits a bounded time."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _PIPE_BYTES = 1 << 20  # room for hundreds of trials, so that a put is one write
 class LoggerLink:
     """Starts the logger process and exchanges messages with it, from the driver's thread alone.
 
-    ``on_answer`` is called, from `put` and `wait`, with each answer of the logger. `is_alive` False: the process is
-    gone, and `last_words` says what it left on stderr.
+    ``on_answer`` is called, from `put` and `wait`, with each answer of the logger. `is_alive` False: the
+    process is gone, and `last_words` says what it left on stderr.
     """
 
     def __init__(self, on_answer: Callable[[Mapping[str, Any]], None]) -> None:

@@ -1,8 +1,8 @@
 """The logger process (``python -m tuner.tracking.logger``): reads messages, writes them to MLflow, answers.
 
 It is a process of its own because MLflow in a thread of the driver slows the driver by a fifth, and because a
-store that hangs can then never hang a study. It ends when the driver's end of the pipe is closed, whatever way
-the driver ended.
+store that hangs can then never hang a study. It ends when the driver's end of the pipe is closed, whatever
+way the driver ended.
 """
 
 from __future__ import annotations
@@ -15,12 +15,16 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from tuner.tracking.wire import Closing, Message, Opening, RunView, decode
 
+if TYPE_CHECKING:
+    from tuner.tracking.writer import StudyWriter
+
 LAST_WORD_S = 1.0  # after the driver is gone: time to mark the study's run as killed
 PATIENCE_S = 30.0  # a locked database or a server that restarts is waited for this long
+LAST_TRY_S = 5.0  # at the end of a study whose store was given up before
 _QUIET = {
     "MLFLOW_HTTP_REQUEST_TIMEOUT": "10",
     "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",  # retried here, where the whole wait is bounded
@@ -32,7 +36,7 @@ _QUIET = {
 
 
 def silence() -> None:
-    """No remarks of MLflow or of its database migrations in the user's terminal; call before importing MLflow."""
+    """Keep MLflow and its database migrations out of the terminal; call before importing MLflow."""
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
     for name in ("mlflow", "alembic", "sqlalchemy", "urllib3"):
@@ -59,7 +63,7 @@ def _read(stream: BinaryIO, inbox: queue.SimpleQueue[bytes | None]) -> None:
 
 
 def serve(inbox: queue.SimpleQueue[bytes | None], answers: BinaryIO, patience_s: float) -> None:
-    """Answer every message; after one was given up, the others are refused at once, except the closing one."""
+    """Answer every message. After one was given up the others are refused at once, save the closing one."""
     from tuner.tracking.writer import StudyWriter
 
     writer, gave_up = None, ""
@@ -72,7 +76,7 @@ def serve(inbox: queue.SimpleQueue[bytes | None], answers: BinaryIO, patience_s:
         elif writer is None:
             answer = {"failed": number, "why": "no study was opened"}
         else:
-            answer = _patiently(writer, message, patience_s)
+            answer = _patiently(writer, message, LAST_TRY_S if gave_up else patience_s)
             gave_up = "" if answer.pop("is_refused", False) else str(answer.get("why", ""))
             answer["failed" if "why" in answer else "done"] = number
         answers.write(json.dumps(answer).encode() + b"\n")
@@ -89,12 +93,12 @@ def _patiently(
     give_up_at, pause_s = time.monotonic() + patience_s, 0.25
     while True:
         try:
-            return {"run_id": _write(writer, message)}
+            return {"parent_id": _write(writer, message)}
         except Exception as error:  # noqa: BLE001 - whatever MLflow, a driver or a socket raises is told, never fatal
             writer.forget()
             is_refused = isinstance(error, MlflowException) and error.error_code == "INVALID_PARAMETER_VALUE"
             if is_refused or time.monotonic() + pause_s > give_up_at:
-                return {"why": _one_line(error), "is_refused": is_refused}
+                return {"why": one_line(error), "is_refused": is_refused}
             sleep(pause_s)
             pause_s = min(2 * pause_s, 4.0)
 
@@ -105,7 +109,8 @@ def _write(writer: StudyWriter, message: Message) -> str:
     return writer.finish(message) if isinstance(message, Closing) else writer.open()
 
 
-def _one_line(error: Exception) -> str:
+def one_line(error: Exception) -> str:
+    """What an exception says, short enough for a terminal."""
     text = " ".join(str(error).split()) or type(error).__name__
     return text if len(text) <= 300 else f"{text[:300]}..."
 

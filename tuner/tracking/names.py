@@ -18,10 +18,10 @@ def clean_name(original: str) -> str:
 
     A slash becomes a dot: some stores keep a metric as a file, where ``foo`` cannot lie beside ``foo/bar``.
     """
-    text = re.sub(r"/+", ".", original)
-    text = "".join(_SPOKEN.get(letter, letter) for letter in text)
-    text = re.sub(r"_{2,}", "_", _REFUSED.sub("_", text)) if text != original else text
-    text = text.strip() if text == original else text.strip("_ ")
+    text = "".join(_SPOKEN.get(letter, letter) for letter in re.sub(r"/+", ".", original))
+    text = _REFUSED.sub("_", text)
+    if text != original:
+        text = re.sub(r"_+(?=[_.]|$)", "", text).strip("_ ")
     text = text if text.strip("._- ") else "unnamed"
     return text if len(text) <= MAX_NAME_LENGTH else _suffixed(text, original)
 
@@ -34,8 +34,8 @@ def _suffixed(name: str, original: str) -> str:
 class NameBook:
     """Gives every original one clean name, and no two originals the same one.
 
-    Where two would collide, the one met later gets a suffix made from its own text. Feed trials in the order of
-    their numbers, and a replay finds the names that the study used.
+    Where two would collide, the one met later gets a suffix made from its own text. Feed trials in the order
+    of their numbers, and a replay finds the names that the study used.
     """
 
     def __init__(self) -> None:
@@ -53,12 +53,13 @@ class NameBook:
         return self._clean[original]
 
     def renamed(self, originals: list[str]) -> dict[str, str]:
-        """Clean name -> original, for those of ``originals`` that MLflow would have refused or that collided."""
+        """Clean name -> original, for those of ``originals`` that MLflow refuses or that collided."""
         return {self.name(original): original for original in originals if self.name(original) != original}
 
 
 def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested maps as one level with dotted names: ``{engine: {precision: bf16}}`` -> ``{engine.precision: bf16}``.
+    """Nested maps as one level with dotted names: ``{engine: {precision: bf16}}`` -> ``{engine.precision:
+    bf16}``.
 
     An empty map stays a value, so that nothing of a configuration is lost.
     """

@@ -1,8 +1,8 @@
-"""Where MLflow keeps its data: which addresses work, where artifacts go, how its UI is started."""
+"""Where MLflow keeps its data: which addresses work, where artifacts go."""
 
 from __future__ import annotations
 
-import sys
+import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,8 +17,8 @@ class TrackingError(Exception):
 def checked_uri(uri: str, folder: Path | None = None) -> str:
     """``uri`` with a relative sqlite path made absolute against ``folder`` (default: the working directory).
 
-    Raises TrackingError for what this MLflow refuses: a folder (``./mlruns``), an in-memory database, an unknown
-    scheme.
+    Raises TrackingError for what this MLflow refuses: a folder (``./mlruns``), an in-memory database, an
+    unknown scheme.
     """
     scheme = urlsplit(uri).scheme.split("+")[0]
     if scheme in ("", "file"):
@@ -28,8 +28,8 @@ def checked_uri(uri: str, folder: Path | None = None) -> str:
         )
     if scheme not in _SERVERS + _DATABASES:
         raise TrackingError(
-            f"tracking.mlflow: {uri!r} is no store that MLflow knows; use sqlite:///mlflow.db, postgresql://..., "
-            "mysql://... or http://..."
+            f"tracking.mlflow: {uri!r} is no store that MLflow knows; use sqlite:///mlflow.db, "
+            "postgresql://..., mysql://... or http://..."
         )
     return f"sqlite:///{_database_file(uri, folder)}" if scheme == "sqlite" else uri
 
@@ -40,8 +40,8 @@ def is_server(uri: str) -> bool:
 
 
 def artifact_folder(uri: str, folder: Path | None = None) -> str | None:
-    """Where a new experiment keeps its files: ``mlartifacts`` beside an sqlite file, else in the working directory;
-    None for a server, which decides itself.
+    """Where a new experiment keeps its files: ``mlartifacts`` beside an sqlite file, else in the working
+    directory; None for a server, which decides itself.
     """
     if is_server(uri):
         return None
@@ -50,15 +50,9 @@ def artifact_folder(uri: str, folder: Path | None = None) -> str | None:
     return str(beside / "mlartifacts")
 
 
-def ui_command(uri: str, port: int = 5000) -> list[str]:
-    """The command that shows ``uri`` in MLflow's own UI, reachable from this machine only.
-
-    Raises TrackingError for a server, which has its UI already.
-    """
-    if is_server(uri):
-        raise TrackingError(f"{uri} is an MLflow server already: open it in a browser")
-    where = ["--backend-store-uri", checked_uri(uri), "--host", "127.0.0.1", "--port", str(port)]
-    return [sys.executable, "-m", "mlflow", "server", *where, "--workers", "1"]
+def without_password(uri: str) -> str:
+    """The address as it may be shown."""
+    return re.sub(r"(://[^/@:]*):[^/@]*@", r"\1:***@", uri)
 
 
 def _database_file(uri: str, folder: Path | None) -> Path:

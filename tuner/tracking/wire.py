@@ -1,8 +1,8 @@
 """What the driver tells the logger process, one JSON object a line, and what comes back.
 
-Driver to logger: ``open`` (the study's own run), ``trial`` (one child run), ``finish`` (everything once more, as
-judged at the end, with files). Logger to driver, one answer for each: ``{"done": n, "run_id": ...}`` or
-``{"failed": n, "why": ...}``.
+Driver to logger: ``open`` (the study's own run), ``trial`` (one child run), ``finish`` (everything once more,
+as judged at the end, with files). Logger to driver, one answer for each: ``{"done": n, "parent_id": ...}``
+(the study's run) or ``{"failed": n, "why": ...}``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class StudyKey:
-    """What finds a study's runs again. ``created_at`` keeps apart two studies of one name in a shared store."""
+    """Finds a study's runs again; ``created_at`` keeps apart two studies of one name in one store."""
 
     study: str
     generation: int
@@ -45,7 +45,8 @@ class Point:
 class RunView:
     """One MLflow run as it should look. ``trial`` None is the study's own run. Times are ms since 1970.
 
-    ``status`` is MLflow's word (RUNNING, FINISHED, FAILED, KILLED); ``texts`` are small artifacts by file name.
+    ``status`` is MLflow's word (RUNNING, FINISHED, FAILED, KILLED); ``texts`` are small artifacts by file
+    name.
     """
 
     trial: int | None
@@ -78,7 +79,7 @@ class Opening:
 
 @dataclass(frozen=True)
 class Closing:
-    """The last message: every run in its final form; ``files`` is a folder whose content goes to the study's run."""
+    """The last message: every run in its final form. ``files``: a folder of files for the study's run."""
 
     run: RunView
     trials: tuple[RunView, ...]
@@ -104,4 +105,6 @@ def decode(line: bytes | str) -> tuple[int, Message]:
     body["run"] = RunView.from_dict(body["run"])
     if raw["kind"] == "open":
         return raw["number"], Opening(**{**body, "key": StudyKey(**body["key"])})
-    return raw["number"], Closing(**{**body, "trials": tuple(RunView.from_dict(item) for item in body["trials"])})
+    return raw["number"], Closing(
+        **{**body, "trials": tuple(RunView.from_dict(item) for item in body["trials"])}
+    )

@@ -30,7 +30,7 @@ import yaml
 from trials.contract import FailureKind, Outcome
 from trials.metrics import Direction
 from tuner.objectives import Constraint, LimitKind, Objective
-from tuner.pareto import hypervolume, hypervolume_history
+from tuner.pareto import hypervolume
 from tuner.search.protocol import Observation, SearchProblem
 from tuner.search.registry import build_sampler
 from tuner.space.space import Choice, Choices, Config, Parameter, Rejection, Space, config_key
@@ -146,7 +146,9 @@ def replay(benchmark: Benchmark, arm: str, seed: int, trials: int) -> dict[str, 
             break
         told.append(benchmark.observe(number, proposal.config))
         sampler.tell(told[-1])
-    share = np.array(hypervolume_history([benchmark.losses(o) for o in told], benchmark.reference)) / benchmark.best()
+    points = [benchmark.losses(o) for o in told]
+    seen = [[p for p in points[: n + 1] if p is not None] for n in range(len(points))]
+    share = np.array([hypervolume(front, benchmark.reference) for front in seen]) / benchmark.best()
     reached = np.flatnonzero(share >= 0.95)
     return {
         "share": [float(share[min(n, len(share)) - 1]) for n in CHECKPOINTS],

@@ -124,7 +124,7 @@ def test_the_space_files_folder_is_the_default_working_directory(tmp_path: Path)
 
 
 def test_without_metrics_the_clock_and_the_memory_are_all_there_is(tmp_path: Path) -> None:
-    assert CommandWorkload().metrics(resolved(tmp_path)) == ("wall_time_s", "peak_rss_gib")
+    assert CommandWorkload().metrics(resolved(tmp_path)) == ("wall_time_s", "peak_rss_gib", "peak_memory_gib")
 
 
 def test_only_running_tells_what_a_file_holds(tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def in_fresh_process(spec_json: str, folder: Path, **options: Any) -> subprocess
 
 
 def test_a_program_that_does_nothing_gives_its_time_and_memory(run_command: RunCommand) -> None:
-    measurement = run_command({"run": ["true"]}, wanted=("wall_time_s", "peak_rss_gib"))
+    measurement = run_command({"run": ["true"]}, wanted=("wall_time_s", "peak_rss_gib", "peak_memory_gib"))
     assert measurement.outcome is Outcome.COMPLETE
     assert 0 < measurement.metrics["wall_time_s"].value < 30
     assert measurement.metrics["wall_time_s"].unit == "s"
@@ -46,6 +46,12 @@ def test_a_program_that_does_nothing_gives_its_time_and_memory(run_command: RunC
     assert measurement.proof["arguments"] == ["true"]
     assert measurement.environment["cpu_model"]
     assert {"startup_s", "measured_s"} <= measurement.phases.keys()
+
+
+def test_with_a_gpu_the_peak_of_device_memory_is_not_made_up(run_command: RunCommand) -> None:
+    measurement = run_command({"run": ["true"]}, gpus=("0",), wanted=("peak_memory_gib",))
+    assert measurement.failure_kind is FailureKind.MISSING_METRIC
+    assert "did you mean peak_rss_gib?" in measurement.message
 
 
 def test_the_clock_is_around_the_program_only(run_command: RunCommand) -> None:
@@ -98,7 +104,7 @@ def test_metrics_of_a_program_that_fails_are_facts_only(run_command: RunCommand)
     measurement = run_command(section, wanted=("f1",))
     assert measurement.failure_kind is FailureKind.CRASH
     assert measurement.metrics == {}
-    assert measurement.facts["metrics_before_it_failed"]["f1"] == 1.0
+    assert measurement.facts["metrics_before_failure"]["f1"] == 1.0
 
 
 @pytest.mark.parametrize(
@@ -142,7 +148,7 @@ def test_garbage_in_the_metrics_file_is_a_missing_metric(run_command: RunCommand
     assert measurement.failure_kind is FailureKind.MISSING_METRIC
     assert "f1" in measurement.message
     assert "wall_time_s" in measurement.message  # what did come
-    assert measurement.facts["metrics_reported"]["wall_time_s"] > 0
+    assert measurement.facts["metrics_before_failure"]["wall_time_s"] > 0
 
 
 def test_numbers_that_are_not_finite_are_left_to_the_study(run_command: RunCommand) -> None:
@@ -433,7 +439,7 @@ def test_case_ray_project_ray_optuna_search_py_error_after_a_report_the_exit_sta
     measurement = run_command(section, wanted=("throughput",))
     assert measurement.failure_kind is FailureKind.KILLED
     assert measurement.metrics == {}
-    assert measurement.facts["metrics_before_it_failed"]["throughput"] == 10
+    assert measurement.facts["metrics_before_failure"]["throughput"] == 10
 
 
 def test_case_ray_project_ray_optuna_search_py_missing_metric_lists_what_did_come(

@@ -139,6 +139,11 @@ def test_env_parameters_set_their_variable_and_win_over_the_section() -> None:
     assert "TUNER_LEFT_OUT" not in found
 
 
+def test_a_boolean_env_parameter_is_1_or_0() -> None:
+    found = variables({"env.A": True, "env.B": False}, {}, Template({}))
+    assert (found["A"], found["B"]) == ("1", "0")
+
+
 def test_a_secret_is_put_in_and_taken_out_again() -> None:
     secrets = Secrets({"TOKEN": "hunter22", "N": "1"})
     assert secrets.reveal("--token=${TOKEN} -n ${N}") == "--token=hunter22 -n 1"

@@ -1,0 +1,142 @@
+"""A byte-level transformer language model on the text of Python's own standard library."""
+
+from __future__ import annotations
+
+import hashlib
+import sysconfig
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
+from torch import Tensor, nn
+
+BYTES = 256
+TRAIN_BYTES, HELD_OUT_BYTES = 6_000_000, 50_000
+HELD_OUT_SHARE = 20  # one file in twenty
+_LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__pycache__"}
+
+
+class ByteLM:
+    """Predicts the next byte of ``.py`` files; whole files are held out. ``width`` is a multiple of ``heads``."""
+
+    metrics = ("val_loss_nats", "perplexity")
+
+    def __init__(
+        self,
+        *,
+        learning_rate: float = 1e-3,
+        width: int = 256,
+        depth: int = 4,
+        heads: int = 4,
+        context_length: int = 128,
+        weight_decay: float = 0.01,
+    ):
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.width, self.depth, self.heads = width, depth, heads
+        self.tokens_per_sample = context_length
+
+    def model(self) -> nn.Module:
+        """A decoder with pre-normalisation and learned positions."""
+        return Decoder(self.width, self.depth, self.heads, self.tokens_per_sample)
+
+    def train_data(self) -> Tensor:
+        """Windows of ``context_length + 1`` bytes, one after the other."""
+        return _windows(_text(is_held_out=False, at_most=TRAIN_BYTES), self.tokens_per_sample)
+
+    def validation_data(self) -> Tensor:
+        """Windows of files that are never trained on."""
+        return _windows(_text(is_held_out=True, at_most=HELD_OUT_BYTES), self.tokens_per_sample)
+
+    def schedule(self, progress: float) -> float:
+        """A short linear rise, then a linear fall to a tenth."""
+        return min(1.0, progress / 0.05 + 0.05) * (1 - 0.9 * progress)
+
+    def loss(self, model: nn.Module, batch: Tensor) -> Tensor:
+        """Mean cross-entropy per byte."""
+        return F.cross_entropy(*_logits_and_targets(model, batch))
+
+    def score(self, model: nn.Module, batch: Tensor) -> dict[str, Tensor]:
+        """Mean cross-entropy of each window."""
+        losses = F.cross_entropy(*_logits_and_targets(model, batch), reduction="none")
+        return {"val_loss_nats": losses.view(len(batch), -1).mean(1)}
+
+    def summary(self, scores: dict[str, Tensor]) -> dict[str, float]:
+        """Perplexity per byte."""
+        return {"perplexity": scores["val_loss_nats"].mean().exp().item()}
+
+
+class Decoder(nn.Module):
+    """Bytes (batch, time) -> logits (batch, time, 256)."""
+
+    def __init__(self, width: int, depth: int, heads: int, context_length: int) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(BYTES, width)
+        self.position = nn.Parameter(torch.randn(context_length, width) * 0.02)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.norm = nn.LayerNorm(width)
+        self.head = nn.Linear(width, BYTES, bias=False)
+        nn.init.normal_(self.embedding.weight, std=0.02)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits of the byte after each position."""
+        hidden = self.embedding(tokens) + self.position[: tokens.shape[1]]
+        for block in self.blocks:
+            hidden = block(hidden)
+        logits: Tensor = self.head(self.norm(hidden))
+        return logits
+
+
+class Block(nn.Module):
+    """Causal attention and a feed-forward network, each added to what came in."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.norm_attention, self.norm_feed = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv = nn.Linear(width, 3 * width, bias=False)
+        self.out = nn.Linear(width, width, bias=False)
+        self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(batch, time, width) -> the same shape."""
+        batch, time, width = hidden.shape
+        parts = self.qkv(self.norm_attention(hidden)).view(batch, time, 3, self.heads, width // self.heads)
+        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
+        hidden = hidden + self.out(mixed.transpose(1, 2).reshape(batch, time, width))
+        fed: Tensor = self.feed(self.norm_feed(hidden))
+        return hidden + fed
+
+
+def _logits_and_targets(model: nn.Module, batch: Tensor) -> tuple[Tensor, Tensor]:
+    tokens = batch.long()
+    logits = model(tokens[:, :-1])
+    return logits.reshape(-1, BYTES).float(), tokens[:, 1:].reshape(-1)
+
+
+def _text(is_held_out: bool, at_most: int) -> bytes:
+    """Files of the standard library joined, in an order that mixes topics and is the same everywhere."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    names = [path.relative_to(root).as_posix() for path in _python_files(root)]
+    parts: list[bytes] = []
+    size = 0
+    for digest, name in sorted((hashlib.md5(name.encode()).digest(), name) for name in names):  # noqa: S324 - no secret
+        if (digest[0] % HELD_OUT_SHARE == 0) is is_held_out and size < at_most:
+            parts.append((root / name).read_bytes())
+            size += len(parts[-1])
+    return b"\n".join(parts)[:at_most]
+
+
+def _python_files(folder: Path) -> Iterator[Path]:
+    for path in folder.iterdir():
+        if path.suffix == ".py":
+            yield path
+        elif path.is_dir() and path.name not in _LEFT_OUT:
+            yield from _python_files(path)
+
+
+def _windows(text: bytes, length: int) -> Tensor:
+    """Rows of ``length + 1`` bytes; the last byte of a row is the first of the next."""
+    return torch.frombuffer(bytearray(text), dtype=torch.uint8).unfold(0, length + 1, length)

@@ -1,0 +1,268 @@
+"""One training trial in the order in which things happen: build, prove, train and time, evaluate, report."""
+
+from __future__ import annotations
+
+import random
+import sys
+import time
+from collections.abc import Iterator
+from functools import cached_property
+from typing import Any
+
+import torch
+
+from trials.context import TrialContext
+from trials.contract import FailureKind, Measurement, MetricValue, Outcome, TrialFailure
+from trials.measurement.clocks import CudaClock, HostClock, StepClock
+from trials.measurement.environment import torch_environment
+from trials.measurement.load import contamination, load_now
+from trials.measurement.memory import HostMemory
+from trials.metrics import Key, unit_of
+from trials.training import optimizers, precision, report
+from trials.training.activations import Checkpointing, Offload, blocks_of
+from trials.training.batch_plan import BatchPlan, Horizon
+from trials.training.data import BatchSampler, as_dataset, train_loader
+from trials.training.evaluate import quality, score_all
+from trials.training.loop import StepLog, Trainer, proof_step, run_steps, short_step
+from trials.training.proof import MatmulWatch, check_precision
+from trials.training.task import Task, checked_model, load_task
+from trials.training.world import join_world
+
+EARLY_STEPS = 3
+"""Steps after which memory and load are looked at: the optimizer's state exists, the timed window has not begun."""
+
+
+class Session:
+    """Holds the parts of one trial; ``measure`` runs it."""
+
+    def __init__(self, context: TrialContext, config: dict[str, Any], plan: BatchPlan, import_torch_s: float) -> None:
+        self.context, self.config, self.plan = context, config, plan
+        self.section = context.spec.workload
+        self.world = join_world(context.spec)
+        self.precision = precision.set_up(config["precision"], self.world.device_type)
+        self.memory = HostMemory()
+        self.log = StepLog()
+        self.facts: dict[str, Any] = {"import_torch_s": round(import_torch_s, 4)}
+        self.proof: dict[str, Any] = {}
+        self.metrics: dict[str, MetricValue] = {}
+
+    def measure(self) -> Measurement:
+        """Run the trial; raises TrialFailure where it ends otherwise than complete."""
+        self._start()
+        self._prove()
+        self._compile()
+        self._train()
+        scores = self._evaluate()
+        self._check_wanted()
+        return Measurement(
+            Outcome.COMPLETE,
+            metrics=self.metrics,
+            proof=self.proof,
+            facts=self.facts,
+            environment=torch_environment(self.world.device_type),
+            examples={key: tuple(values) for key, values in scores.items()},
+        )
+
+    @cached_property
+    def task(self) -> Task:
+        """The user's task, constructed."""
+        self.facts["before_task_s"] = round(time.monotonic() - self.context.started_at, 4)
+        return load_task(str(self.section["task"]), self.config)
+
+    def _start(self) -> None:
+        """Seed, then build everything that the first step needs."""
+        _seed(self.context.spec.seed)
+        self.model = checked_model(self.task).to(self.world.device, self.precision.parameters).train()
+        self.data = as_dataset(self.task, "train_data")
+        self.samples = self._horizon()
+        self.full_steps, self.rest = divmod(self.samples, self.plan.global_batch_size)
+        if self.full_steps == 0:
+            raise TrialFailure(
+                FailureKind.UNSTABLE,
+                f"{self.samples} samples are less than one step of {self.plan.global_batch_size}; train for longer",
+            )
+        checkpointing = self.config["activation_checkpointing"]
+        self.checkpointing = (
+            Checkpointing(checkpointing, blocks_of(self.task, self.model)) if checkpointing != "none" else None
+        )
+        self.trainer = self._trainer()
+        self.batches = self._batches()
+        self.context.phases["startup_s"] = time.monotonic() - self.context.started_at
+
+    def _horizon(self) -> int:
+        horizon = Horizon.of(self.section["train_for"])
+        try:
+            return horizon.samples(self.plan, getattr(self.task, "tokens_per_sample", None))
+        except ValueError as problem:
+            raise TrialFailure(FailureKind.UNSUPPORTED, f"{problem}; count samples, or set it in the task") from problem
+
+    def _trainer(self) -> Trainer:
+        offload = Offload(self.model) if self.config["activation_offload"] == "cpu" else None
+        if offload and self.world.device_type == "cpu":
+            self.context.warn("activation_offload=cpu on a CPU copies activations and frees nothing")
+        return Trainer(
+            self.task,
+            self.world,
+            self.plan,
+            self.precision,
+            self.model,
+            optimizers.build_optimizer(self.config["optimizer"], self.task, self.model),
+            torch.amp.GradScaler(self.world.device_type) if self.precision.has_scaler else None,
+            offload,
+            self.full_steps + (self.rest > 0),
+        )
+
+    def _batches(self) -> Iterator[Any]:
+        seed = self.context.spec.seed
+        sampler = BatchSampler(len(self.data), self.samples, self.plan.micro_batch_size, seed)
+        config = self.config
+        return iter(
+            train_loader(
+                self.task, self.data, sampler, config["loader_workers"], config["prefetch_factor"], config["pin_memory"]
+            )
+        )
+
+    def _prove(self) -> None:
+        """The first step, watched: dtypes, checkpointed blocks, bytes offloaded; a fall-back ends the trial here."""
+        watch = MatmulWatch()
+        with self.context.phase("warmup_s"):
+            proof_step(self.trainer, self.batches, watch, self.log)
+        check_precision(self.precision, watch.shares())
+        self.forward_flops = watch.forward_flops or 0
+        self.proof |= {
+            "device": self.world.device_name,
+            "threads": torch.get_num_threads(),
+            "matmul_flops_by_dtype": watch.shares(),
+            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "checkpointed_blocks": self.checkpointing.settle() if self.checkpointing else 0,
+            **optimizers.describe(self.trainer.optimizer),
+        }
+        if self.trainer.offload:
+            self._prove_offload(self.trainer.offload)
+
+    def _prove_offload(self, offload: Offload) -> None:
+        self.proof["bytes_offloaded_per_step"] = offload.bytes_moved
+        if not offload.bytes_moved:
+            raise TrialFailure(FailureKind.UNSUPPORTED, "activation_offload=cpu moved no byte: no activation is large enough")
+
+    def _compile(self) -> None:
+        """Compile, and take the step that triggers it; ``compile_s`` holds both."""
+        self.compiler = None
+        if self.config["compile"] is False:
+            return
+        from trials.training.compilation import Compiler, use_cache
+
+        is_warm = use_cache(self.context.spec.cache_dir)
+        self.compiler = Compiler(self.config["compile"])
+        self.trainer.forward = self.compiler.compile(self.model)
+        with self.context.phase("compile_s"):
+            self._run(range(1, min(2, self.full_steps)))
+        self.proof |= self.compiler.describe()
+        if not self.compiler.count_graphs():
+            raise TrialFailure(FailureKind.UNSUPPORTED, "compile: torch.compile made no graph of this model")
+        method = f"first compiled step, {'warm' if is_warm else 'cold'} cache"
+        self.metrics[Key.COMPILE_S] = MetricValue(self.context.phases["compile_s"], unit_of(Key.COMPILE_S), 1, method=method)
+
+    def _train(self) -> None:
+        """The rest of the horizon; the steady window is cut out of it afterwards."""
+        first = 1 if self.compiler is None else min(2, self.full_steps)
+        early = min(first + EARLY_STEPS - 1, self.full_steps)
+        clock: StepClock = CudaClock() if self.world.device_type == "cuda" else HostClock()
+        self.memory.reset()
+        self._reset_device_peak()
+        self.log.waits_s.clear()
+        self.log.graphs.clear()
+        clock.mark()
+        self._run(range(first, early), clock)
+        self.memory.sample()
+        load = load_now()
+        self._run(range(early, self.full_steps), clock)
+        durations = clock.durations_s()
+        reason = contamination(load, load_now())
+        self.memory.sample()
+        self.log.check_finite()
+        if self.rest:
+            self.trainer.forward = self.model  # another shape would be compiled anew
+            short_step(self.trainer, self.full_steps, self.batches, self.rest, self.log)
+        self.batches = iter(())  # ends the loader's processes
+        if reason:
+            self.facts["contaminated"] = reason
+            self.context.warn(f"contaminated: {reason}")
+        self._report_training(durations)
+
+    def _run(self, numbers: range, clock: StepClock | None = None) -> None:
+        graphs = self.compiler.count_graphs if self.compiler else None
+        run_steps(self.trainer, self.batches, numbers, clock or HostClock(), self.log, graphs)
+
+    def _report_training(self, durations_s: list[float]) -> None:
+        window = report.cut_window(durations_s, self.log.waits_s, self.log.graphs)
+        phases = self.context.phases
+        phases["warmup_s"] += window.warmup_s
+        phases["measured_s"] = window.measured_s
+        tokens = getattr(self.task, "tokens_per_sample", None)
+        self.metrics |= report.speed_metrics(window, self.plan, tokens, self.world.devices)
+        used = report.mfu(window, self.forward_flops, self.plan, self.precision, self.world)
+        if used:
+            self.metrics[Key.MFU_PCT] = used
+        self.metrics[Key.TRAIN_LOSS_NATS] = report.train_loss([loss.item() for loss in self.log.losses])
+        self.metrics[Key.STARTUP_S] = MetricValue(phases["startup_s"], unit_of(Key.STARTUP_S), 1, method="phase clock")
+        self.metrics |= self._memory_metrics()
+        self.facts |= {
+            "global_batch_size": self.plan.global_batch_size,
+            "micro_batch_size": self.plan.micro_batch_size,
+            "gradient_accumulation_steps": self.plan.gradient_accumulation_steps,
+            "optimizer_steps": len(self.log.losses),
+            "samples_seen": self.samples,
+            "warmup_steps": window.warmup_steps + self.full_steps - len(durations_s),
+            **report.bottleneck(window),
+        }
+        if not window.is_steady:
+            self.facts["still_trending"] = True
+            self.context.warn("the step time was still trending at the half of the run; train for longer")
+
+    def _memory_metrics(self) -> dict[str, MetricValue]:
+        host = report.gib(Key.PEAK_RSS_GIB, self.memory.peak_bytes, "maximum of summed PSS and VmHWM")
+        if self.world.device_type != "cuda":
+            return {
+                Key.PEAK_RSS_GIB: host,
+                Key.PEAK_MEMORY_GIB: report.gib(Key.PEAK_MEMORY_GIB, self.memory.peak_bytes, host.method),
+            }
+        return {
+            Key.PEAK_RSS_GIB: host,
+            Key.PEAK_MEMORY_GIB: report.gib(Key.PEAK_MEMORY_GIB, torch.cuda.max_memory_allocated(), "allocator"),
+            Key.PEAK_RESERVED_GIB: report.gib(Key.PEAK_RESERVED_GIB, torch.cuda.max_memory_reserved(), "allocator"),
+        }
+
+    def _reset_device_peak(self) -> None:
+        if self.world.device_type == "cuda":
+            torch.cuda.synchronize()
+            torch.cuda.reset_peak_memory_stats()
+
+    def _evaluate(self) -> dict[str, list[float]]:
+        with self.context.phase("evaluation_s"):
+            scores = score_all(
+                self.task,
+                self.model,
+                self.world,
+                self.precision,
+                self.plan.micro_batch_size,
+                self.section.get("evaluate_on"),
+            )
+            self.metrics |= quality(self.task, scores)
+        return scores
+
+    def _check_wanted(self) -> None:
+        missing = [key for key in self.context.spec.wanted if key not in self.metrics]
+        if missing:
+            raise TrialFailure(
+                FailureKind.MISSING_METRIC,
+                f"{', '.join(missing)} was not measured here; this trial gives {', '.join(sorted(self.metrics))}",
+            )
+
+
+def _seed(seed: int) -> None:
+    """Every generator that a task may use; numpy's only where something has loaded it."""
+    random.seed(seed)
+    torch.manual_seed(seed)
+    if "numpy" in sys.modules:
+        sys.modules["numpy"].random.seed(seed % 2**32)

@@ -1,0 +1,29 @@
+"""What a study found: records in, verdicts out. Pure functions, no database.
+
+`judge` turns a `StudyRecord` into a `StudyResult`; `recommend` picks from its front; `finalists` says what to
+confirm next; `as_json` is the public form.
+"""
+
+from tuner.results.finalists import finalists, no_gain
+from tuner.results.insight import FailurePattern, Influence
+from tuner.results.judging import judge, judge_trial
+from tuner.results.model import LimitResult, NearestMiss, Recommendation, StudyResult, TrialResult
+from tuner.results.plain import SCHEMA_VERSION, as_json
+from tuner.results.recommend import recommend
+
+__all__ = [
+    "SCHEMA_VERSION",
+    "FailurePattern",
+    "Influence",
+    "LimitResult",
+    "NearestMiss",
+    "Recommendation",
+    "StudyResult",
+    "TrialResult",
+    "as_json",
+    "finalists",
+    "judge",
+    "judge_trial",
+    "no_gain",
+    "recommend",
+]
