@@ -158,7 +158,7 @@ def pool_values(
         if spread is None
         else student_t.quantile(0.5 + CONFIDENCE / 2, degrees) * spread / len(values) ** 0.5
     )
-    flags = tuple(dict.fromkeys(flag for run in runs for flag in run.flags))
+    flags = runs[0].flags if len(runs) == 1 else tuple(dict.fromkeys(f for run in runs for f in run.flags))
     return Estimate(
         value=value,
         unit=runs[0].unit,

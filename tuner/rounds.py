@@ -78,7 +78,7 @@ class Rounds:
         return fmean(pair), math.sqrt(variance / len(pair)), degrees
 
     def _between(self, ours: int, theirs: int) -> list[float]:
-        one, other = self._values[ours], self._values[theirs]
+        one, other = self._values.get(ours, {}), self._values.get(theirs, {})
         common = sorted(one.keys() & other.keys())
         if self.is_ratio:
             return [math.log(one[r] / other[r]) for r in common]

@@ -24,7 +24,7 @@ from trials.contract import FailureKind, Measurement, Outcome, Purpose, TrialSpe
 from tuner.execution.protocol import Job, Signal
 from tuner.objectives import Bound
 from tuner.records.repository import Records
-from tuner.records.rows import StudyRecord
+from tuner.records.rows import GIVEN, StudyRecord
 from tuner.results import StudyResult, finalists, judge
 from tuner.search.protocol import Observation, Sampler
 from tuner.space.model import StudyFile
@@ -139,6 +139,7 @@ class Study:
     def on_result(self, job: Job, measurement: Measurement) -> None:
         """Record a measurement, tell the sampler and the watchers."""
         ticket = self._running.pop(job.spec.measurement_id)
+        measurement = replace(measurement, facts={**measurement.facts, GIVEN: dict(job.spec.config)})
         again = self._second_attempt(ticket, measurement)
         self.records.finish_measurement(
             job.spec.measurement_id, measurement, is_discarded=ticket.is_cold or again is not None
@@ -283,6 +284,7 @@ class Study:
                 seed=ticket.seed,
                 trial_dir=folder,
                 cache_dir=self.measure_dir / "cache",
+                parameters=tuple(p.name for p in self.file.space.parameters),
                 wanted=self.file.wanted,
                 timeout_s=self.file.budget.trial_timeout_s,
                 memory_limit_gib=self.file.resources.memory_gib,

@@ -88,7 +88,12 @@ def _comparisons(basis: Mapping[str, Any], run: Measurement) -> list[Comparison]
         if not values:
             continue
         spread = basis.get("spread", {}).get(metric)
-        low, high = prediction_interval(values, confidence, prior=Spread(**spread) if spread else None)
+        try:
+            low, high = prediction_interval(
+                values, confidence, basis.get("within", {}).get(metric, 0.0), Spread(**spread) if spread else None
+            )
+        except ValueError as problem:
+            raise VerifyError(f"{metric}: {problem}; export a confirmed trial") from problem
         measured = run.metrics[metric].value if metric in run.metrics else None
         found.append(Comparison(metric, measured, low, high))
     return found

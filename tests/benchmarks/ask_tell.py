@@ -53,9 +53,15 @@ def outcome(number: int, config: Config) -> Observation:
     rng = np.random.default_rng(int.from_bytes(config_key(config).encode(), "little") % 2**32)
     if rng.random() < 1 / 8:
         return Observation(number, config, Outcome.FAILED, FailureKind.OUT_OF_MEMORY, cost_s=5.0)
-    speed = config["micro_batch_size"] ** 0.5 * (2 if config["precision"] != "fp32" else 1) * rng.uniform(0.9, 1.1)
+    speed = (
+        config["micro_batch_size"] ** 0.5
+        * (2 if config["precision"] != "fp32" else 1)
+        * rng.uniform(0.9, 1.1)
+    )
     loss = 1 + abs(np.log10(config["learning_rate"]) + 3) + 0.001 * config["micro_batch_size"]
-    return Observation(number, config, Outcome.COMPLETE, values=(float(speed), float(loss)), violations=(speed - 30,))
+    return Observation(
+        number, config, Outcome.COMPLETE, values=(float(speed), float(loss)), violations=(speed - 30,)
+    )
 
 
 def history(space: Space, size: int) -> list[Observation]:
@@ -91,7 +97,8 @@ def measure(name: str, size: int) -> None:
     p95 = rest[int(0.95 * (len(rest) - 1))]
     peak_mib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"| {name} | {size} | {first:.0f} | {statistics.median(rest):.0f} | {p95:.0f} | {peak_mib:.0f} |", flush=True
+        f"| {name} | {size} | {first:.0f} | {statistics.median(rest):.0f} | {p95:.0f} | {peak_mib:.0f} |",
+        flush=True,
     )
 
 
@@ -105,10 +112,15 @@ def main() -> None:
     if given.one:
         measure(given.samplers[0], given.at[0])
         return
-    print("| sampler | trials told | first ask ms | p50 ms | p95 ms | peak RSS MiB |\n|---|---|---|---|---|---|", flush=True)
+    print(
+        "| sampler | trials told | first ask ms | p50 ms | p95 ms | peak RSS MiB |\n|---|---|---|---|---|---|",
+        flush=True,
+    )
     for name in given.samplers:
         for size in given.at:
-            subprocess.run([sys.executable, __file__, "--one", "--samplers", name, "--at", str(size)], check=True)
+            subprocess.run(
+                [sys.executable, __file__, "--one", "--samplers", name, "--at", str(size)], check=True
+            )
 
 
 if __name__ == "__main__":

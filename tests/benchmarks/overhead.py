@@ -2,16 +2,18 @@
 
     python tests/benchmarks/overhead.py [--trials 30] [--rounds 2]
 
-Both arms run a program that only writes down when it ran; the time from one such moment to the next, less what
-the program takes by itself, is the overhead of a trial. It contains everything: asking, starting, isolation,
-records and (in our arm) MLflow. Ray is up in both, since only the time between trials counts. The arms alternate;
-the first trials of each run are left out. Plain Ray Tune: ``OptunaSearch`` and a function trainable that starts
-the program with ``subprocess.run``. The target is a ratio of at most 0.15. Exit status 0: met, 1: not met.
+Both arms run a program that only writes down when it ran; the time from one such moment to the next, less
+what the program takes by itself, is the overhead of a trial. It contains everything: asking, starting,
+isolation, records and (in our arm) MLflow. Ray is up in both, since only the time between trials counts. The
+arms alternate; the first trials of each run are left out. Plain Ray Tune: ``OptunaSearch`` and a function
+trainable that starts the program with ``subprocess.run``. The target is a ratio of at most 0.15.
+Exit status 0: met, 1: not met.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -90,7 +92,7 @@ def plain_ray_tune(stamps: str, trials: int) -> None:
 def periods_s(stamps: Path) -> list[float]:
     """Seconds from each trial's moment to the next one's."""
     moments = [float(line) for line in stamps.read_text(encoding="ascii").split()]
-    return [after - before for before, after in zip(moments, moments[1:], strict=False)][SKIPPED_TRIALS:]
+    return [after - before for before, after in itertools.pairwise(moments)][SKIPPED_TRIALS:]
 
 
 def own_time_s(folder: Path) -> float:

@@ -85,9 +85,10 @@ def main() -> None:
     chosen = parser.parse_args()
     sizes = sorted({min(size, chosen.largest) for size in (200, 2_000, chosen.largest)})
     with tempfile.TemporaryDirectory() as folder:
-        with Records.open(chosen.records or Path(folder) / "tuner.db") as records:
-            records.create_study("scale", "", "", {}, [Objective("tokens_per_s", Direction.MAXIMIZE)], [])
-            report(records, sizes)
+        records = Records.open(chosen.records or Path(folder) / "tuner.db")
+        records.create_study("scale", "", "", {}, [Objective("tokens_per_s", Direction.MAXIMIZE)], [])
+        report(records, sizes)
+        records.close()
 
 
 if __name__ == "__main__":

@@ -78,12 +78,19 @@ def result(number: int, config: Config, objectives: Sequence[Objective], fails: 
     seed = int.from_bytes(config_key(config).encode(), "little") % 2**32
     values = np.random.default_rng(seed).uniform(1.0, 10.0, size=len(objectives))
     return Observation(
-        number, config, Outcome.COMPLETE, values=tuple(map(float, values)), violations=(float(values[0]) - 8.0,)
+        number,
+        config,
+        Outcome.COMPLETE,
+        values=tuple(map(float, values)),
+        violations=(float(values[0]) - 8.0,),
     )
 
 
 def drive(
-    sampler: Sampler, objectives: Sequence[Objective], numbers: Iterable[int], fails: Any = lambda config: False
+    sampler: Sampler,
+    objectives: Sequence[Objective],
+    numbers: Iterable[int],
+    fails: Any = lambda config: False,
 ) -> list[Config]:
     """Ask and tell, one at a time; ends early at None."""
     asked = []
@@ -155,7 +162,9 @@ class SamplerSuite:
         assert all(searched.contains(config) for config in asked)
 
     def test_choices_that_python_takes_for_equal_stay_apart(self) -> None:
-        searched = space([parameter("a", choices(1, 1.0, True, None, "1")), parameter("b", choices(0, False))])
+        searched = space(
+            [parameter("a", choices(1, 1.0, True, None, "1")), parameter("b", choices(0, False))]
+        )
         asked = drive(self.build(searched), (THROUGHPUT, LOSS), range(1, 20))
         assert {config_key(config) for config in asked} == {config_key(c) for c in searched.configs()}
         assert all(searched.contains(config) for config in asked)
@@ -191,7 +200,9 @@ class SamplerSuite:
         sampler = self.build(training_space())
         for number, config in enumerate(drive(sampler, (THROUGHPUT, LOSS), range(1, 12)), 1):
             if number % 3 == 0:
-                told = Observation(number, config, Outcome.COMPLETE, values=(bad, 1.0), violations=(abs(bad),))
+                told = Observation(
+                    number, config, Outcome.COMPLETE, values=(bad, 1.0), violations=(abs(bad),)
+                )
                 sampler.tell(told)
         assert len(drive(sampler, (THROUGHPUT, LOSS), range(12, 16))) == 4
 
@@ -199,7 +210,9 @@ class SamplerSuite:
         sampler = self.build(training_space())
         for number, config in enumerate(drive(sampler, (THROUGHPUT, LOSS), range(1, 12)), 1):
             sampler.tell(
-                Observation(number, config, Outcome.COMPLETE, values=(1.0 * number, 2.0), violations=(math.inf,))
+                Observation(
+                    number, config, Outcome.COMPLETE, values=(1.0 * number, 2.0), violations=(math.inf,)
+                )
             )
         assert len(drive(sampler, (THROUGHPUT, LOSS), range(12, 16))) == 4
 

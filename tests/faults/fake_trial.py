@@ -12,6 +12,7 @@ from pathlib import Path
 
 spec = json.loads(Path(sys.argv[1]).read_text())
 config = spec["config"]
+Path(spec["trial_dir"], "cpus").write_text(str(sorted(os.sched_getaffinity(0))))
 
 
 def metric(value):

@@ -28,13 +28,13 @@ def test_a_tie_on_one_objective_keeps_no_dominated_point() -> None:
 
 
 def test_exact_copies_of_a_front_point_are_all_kept_in_one_group() -> None:
-    losses = [[1, 2], [2, 1], [1, 2], [3, 3]]
+    losses = np.array([[1, 2], [2, 1], [1, 2], [3, 3]])
     assert front_indices(losses) == [0, 1, 2]
     assert copies(losses) == [(0, 2), (1,), (3,)]
 
 
 def test_an_unconfirmed_point_never_pushes_out_a_confirmed_one() -> None:
-    losses = [[1, 1], [2, 2], [3, 3], [2.5, 2.5]]
+    losses = np.array([[1, 1], [2, 2], [3, 3], [2.5, 2.5]])
     assert front_indices(losses) == [0]
     assert front_indices(losses, confirmed=[False, True, True, False]) == [0, 1]
 
@@ -126,7 +126,7 @@ def test_the_knee_of_one_point_and_of_one_objective_is_the_best() -> None:
 
 
 def test_of_two_points_the_one_that_gives_up_less_is_the_knee() -> None:
-    """A seven-fold throughput for a thousandth of the loss: both are extremes, scaled by the span they are equal."""
+    """Seven times the throughput for a thousandth of the loss: scaled by the span both are as far."""
     assert best([[-1000, 2.300], [-7000, 2.302]]) == 1
     assert best([[-1000, 2.300], [-1010, 4.000]]) == 0
 

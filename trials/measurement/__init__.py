@@ -1,0 +1,1 @@
+"""Clocks, steady state, statistics, memory, load and peaks: how a number is taken."""

@@ -43,7 +43,7 @@ class CudaClock:
         """A step ends here, in the order of the current stream."""
         import torch
 
-        event = torch.cuda.Event(enable_timing=True)
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]  # torch's
         event.record()
         self._marks.append(event)
 
@@ -52,4 +52,6 @@ class CudaClock:
         import torch
 
         torch.cuda.synchronize()
-        return [begin.elapsed_time(end) / 1000 for begin, end in zip(self._marks, self._marks[1:], strict=False)]
+        return [
+            begin.elapsed_time(end) / 1000 for begin, end in zip(self._marks, self._marks[1:], strict=False)
+        ]

@@ -7,7 +7,16 @@ import platform
 from pathlib import Path
 from typing import Any
 
-_WORTH_NAMING = ("avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_tile", "amx_bf16", "amx_fp16", "amx_int8")
+_WORTH_NAMING = (
+    "avx2",
+    "avx512f",
+    "avx512_bf16",
+    "avx512_fp16",
+    "amx_tile",
+    "amx_bf16",
+    "amx_fp16",
+    "amx_int8",
+)
 
 
 def machine() -> dict[str, Any]:

@@ -16,7 +16,9 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True)
 class LoadSample:
-    """One moment: seconds of wall clock, of busy time on the held cores, and of our own processes' CPU time."""
+    """One moment: seconds of wall clock, of busy time on the held cores, and of our own processes' CPU
+    time.
+    """
 
     at_s: float
     busy_s: float
@@ -40,7 +42,9 @@ def foreign_share(begin: LoadSample, end: LoadSample) -> float:
 
 
 def contamination(begin: LoadSample, end: LoadSample) -> str | None:
-    """Why the measurement is contaminated, or None. /proc counts in ticks, so their rounding is allowed for."""
+    """Why the measurement is contaminated, or None. /proc counts in ticks, so their rounding is allowed
+    for.
+    """
     window_s = end.at_s - begin.at_s
     share = foreign_share(begin, end)
     rounding = 2 / _TICKS_PER_S / max(window_s, 1e-9)

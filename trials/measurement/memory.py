@@ -24,7 +24,8 @@ class HostMemory:
         try:
             (_PROC / "self/clear_refs").write_text("5")
         except OSError:
-            return  # a sandbox may forbid it: the mark then covers the start-up as well, which is only pessimistic
+            # a sandbox may forbid it: the mark then covers the start-up as well, which is only pessimistic
+            return
 
     def sample(self) -> None:
         """Take the sum of PSS over the process tree now."""

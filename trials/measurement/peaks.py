@@ -1,8 +1,8 @@
 """Dense peak rates of devices, for MFU. A device that is not listed has no MFU.
 
-Sources: NVIDIA A100 datasheet (2021), NVIDIA H100 datasheet (2023), NVIDIA H200 datasheet (2024), NVIDIA L4 and L40S
-datasheets (2023). Rates are dense: the datasheets' "with sparsity" numbers are halved. ``float32`` is the rate of the
-CUDA cores, ``tf32`` that of the tensor cores.
+Sources: NVIDIA A100 datasheet (2021), NVIDIA H100 datasheet (2023), NVIDIA H200 datasheet (2024), NVIDIA L4
+and L40S datasheets (2023). Rates are dense: the datasheets' "with sparsity" numbers are halved. ``float32``
+is the rate of the CUDA cores, ``tf32`` that of the tensor cores.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ _PEAK_TFLOPS: dict[str, dict[str, float]] = {
 
 
 def peak_flops_per_s(device_name: str, compute: str) -> float | None:
-    """Dense peak in FLOP/s of a device (by the name its driver gives) for a compute type, or None if unknown."""
+    """Dense peak in FLOP/s of a device (by the name its driver gives) for a compute type, or None if
+    unknown.
+    """
     for name, rates in _PEAK_TFLOPS.items():  # longer names stand before their prefixes
         if name in device_name:
             return rates[compute] * _TERA if compute in rates else None

@@ -24,7 +24,9 @@ def t_quantile(degrees_of_freedom: int) -> float:
     """The two-sided 95% quantile of Student's t; ValueError below one degree of freedom."""
     if degrees_of_freedom < 1:
         raise ValueError(f"{degrees_of_freedom} degrees of freedom: an interval needs at least two samples")
-    return _T_95[degrees_of_freedom - 1] if degrees_of_freedom <= len(_T_95) else Z_95 + 2.4 / degrees_of_freedom
+    return (
+        _T_95[degrees_of_freedom - 1] if degrees_of_freedom <= len(_T_95) else Z_95 + 2.4 / degrees_of_freedom
+    )
 
 
 def rate(durations_s: Sequence[float], work_per_step: float, unit: str) -> MetricValue:
@@ -46,7 +48,7 @@ def rate(durations_s: Sequence[float], work_per_step: float, unit: str) -> Metri
         unit,
         n,
         low=work_per_step / (centre + half),
-        high=work_per_step / (centre - half) if half < centre else math.inf,
+        high=work_per_step / (centre - half) if half < centre else None,
         method=f"{n} steps over their time; interval from {len(blocks)} blocks of steps",
     )
 
@@ -77,7 +79,9 @@ def mean_of(values: Sequence[float], unit: str, what: str) -> MetricValue:
         low, high = wilson(centre, n)
         return MetricValue(centre, unit, n, low, high, f"share of {n} {what}; Wilson interval")
     if n < 2 or not math.isfinite(centre):
-        return MetricValue(centre, unit, n, method=f"mean of {n} {what}", flags=(FEW_SAMPLES,) if n < 2 else ())
+        return MetricValue(
+            centre, unit, n, method=f"mean of {n} {what}", flags=(FEW_SAMPLES,) if n < 2 else ()
+        )
     half = t_quantile(n - 1) * deviation(values) / math.sqrt(n)
     return MetricValue(centre, unit, n, centre - half, centre + half, f"mean of {n} {what}")
 
@@ -122,4 +126,3 @@ def _block_means(values: Sequence[float]) -> list[float]:
         return list(values)
     first = len(values) - size * BLOCKS
     return [mean(values[begin : begin + size]) for begin in range(first, len(values), size)]
-

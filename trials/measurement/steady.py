@@ -1,7 +1,10 @@
-"""Where the warm-up ends. Decided after the run from the recorded step times, so that nothing runs between steps."""
+"""Where the warm-up ends. Decided after the run from the recorded step times, so that nothing runs between
+steps.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -21,11 +24,12 @@ class SteadyWindow:
 
 
 def steady_window(durations_s: Sequence[float], earliest: int = MIN_WARMUP_STEPS) -> SteadyWindow:
-    """Drop steps until the step time stops trending: at least ``earliest``, at most half of what is left then.
+    """Drop steps until the step time stops trending: at least ``earliest``, at most half of what is left
+    then.
 
-    A step starts the window when the median of it and its next neighbours is within 5% of the median of what comes
-    after them (or within the scatter of such a median, where steps scatter more). Medians, so that one slow step is
-    not taken for a trend. ``first == len(durations_s)`` means that no step is left.
+    A step starts the window when the median of it and its next neighbours is within 5% of the median of what
+    comes after them (or within the scatter of such a median, where steps scatter more). Medians, so that one
+    slow step is not taken for a trend. ``first == len(durations_s)`` means that no step is left.
     """
     n = len(durations_s)
     if n - earliest < 2 * BLOCK_STEPS:
@@ -44,4 +48,4 @@ def _tolerance(rest: Sequence[float]) -> float:
         return TOLERANCE
     low, middle, high = (quantile(rest, share) for share in (0.25, 0.5, 0.75))
     sigma = (high - low) / 1.349  # the quartiles of a normal distribution lie 1.349 sigma apart
-    return max(TOLERANCE, 2 * 1.253 * sigma / BLOCK_STEPS**0.5 / middle)
+    return max(TOLERANCE, 2 * 1.253 * sigma / math.sqrt(BLOCK_STEPS) / middle)

@@ -1,0 +1,1 @@
+"""Shipped training tasks, on data that every machine has."""

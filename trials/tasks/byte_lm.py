@@ -18,7 +18,9 @@ _LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__
 
 
 class ByteLM:
-    """Predicts the next byte of ``.py`` files; whole files are held out. ``width`` is a multiple of ``heads``."""
+    """Predicts the next byte of ``.py`` files; whole files are held out. ``width`` is a multiple of
+    ``heads``.
+    """
 
     metrics = ("val_loss_nats", "perplexity")
 
@@ -97,7 +99,9 @@ class Block(nn.Module):
         self.norm_attention, self.norm_feed = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
-        self.feed = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width))
+        self.feed = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
+        )
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(batch, time, width) -> the same shape."""
@@ -122,7 +126,7 @@ def _text(is_held_out: bool, at_most: int) -> bytes:
     names = [path.relative_to(root).as_posix() for path in _python_files(root)]
     parts: list[bytes] = []
     size = 0
-    for digest, name in sorted((hashlib.md5(name.encode()).digest(), name) for name in names):  # noqa: S324 - no secret
+    for digest, name in sorted((hashlib.md5(name.encode()).digest(), name) for name in names):
         if (digest[0] % HELD_OUT_SHARE == 0) is is_held_out and size < at_most:
             parts.append((root / name).read_bytes())
             size += len(parts[-1])

@@ -1,4 +1,6 @@
-"""Handwritten digits (8 x 8 pixels, 1,797 of them), as shipped with scikit-learn; a perceptron classifies them."""
+"""Handwritten digits (8 x 8 pixels, 1,797 of them), as shipped with scikit-learn; a perceptron classifies
+them.
+"""
 
 from __future__ import annotations
 
@@ -15,11 +17,15 @@ PIXELS, CLASSES, BRIGHTEST = 64, 10, 16
 
 
 class Digits:
-    """A perceptron of ``depth`` hidden layers of ``width`` units; a fixed quarter of the digits is held out."""
+    """A perceptron of ``depth`` hidden layers of ``width`` units; a fixed quarter of the digits is held
+    out.
+    """
 
     metrics = ("val_loss_nats", "accuracy")
 
-    def __init__(self, *, learning_rate: float = 1e-3, width: int = 256, depth: int = 3, weight_decay: float = 0.0):
+    def __init__(
+        self, *, learning_rate: float = 1e-3, width: int = 256, depth: int = 3, weight_decay: float = 0.0
+    ):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.width = width
@@ -30,15 +36,14 @@ class Digits:
         self._held_out, self._train = order[:quarter], order[quarter:]
 
     def model(self) -> nn.Module:
-        """Linear layers with ReLU between them."""
-        layers: list[nn.Module] = [nn.Linear(PIXELS, self.width), nn.ReLU()]
-        for _ in range(self.depth - 1):
-            layers += [nn.Linear(self.width, self.width), nn.ReLU()]
-        return nn.Sequential(*layers, nn.Linear(self.width, CLASSES))
+        """Hidden layers with ReLU, then a linear one."""
+        sizes = [PIXELS] + [self.width] * self.depth
+        hidden = [nn.Sequential(nn.Linear(size, self.width), nn.ReLU()) for size in sizes[:-1]]
+        return nn.Sequential(*hidden, nn.Linear(self.width, CLASSES))
 
     def blocks(self, model: nn.Sequential) -> list[nn.Module]:
         """The hidden layers."""
-        return [layer for layer in model if isinstance(layer, nn.Linear)][:-1]
+        return list(model)[:-1]
 
     def train_data(self) -> tuple[Tensor, Tensor]:
         """Images (0-1) and labels of three quarters of the digits."""
@@ -64,10 +69,14 @@ class Digits:
 
 
 def _digits() -> tuple[Tensor, Tensor]:
-    """Images of shape (n, 64) and labels; scikit-learn's file is read directly, since importing it costs a second."""
+    """Images of shape (n, 64) and labels; scikit-learn's file is read directly, since importing it costs a
+    second.
+    """
     package = importlib.util.find_spec("sklearn")
     if package is None or package.origin is None:
-        raise ModuleNotFoundError("the digits task reads its images from scikit-learn: pip install scikit-learn")
+        raise ModuleNotFoundError(
+            "the digits task reads its images from scikit-learn: pip install scikit-learn"
+        )
     with gzip.open(Path(package.origin).parent / "datasets/data/digits.csv.gz", "rt") as stream:
         table = torch.from_numpy(np.loadtxt(stream, delimiter=",", dtype=np.float32))
     return table[:, :PIXELS] / BRIGHTEST, table[:, PIXELS].long()

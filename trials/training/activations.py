@@ -52,7 +52,9 @@ def blocks_of(task: Task, model: nn.Module) -> list[nn.Module]:
 
 
 class Checkpointing:
-    """Puts a checkpoint around the forward of each block, and counts during the first step that it recomputes."""
+    """Puts a checkpoint around the forward of each block, and counts during the first step that it
+    recomputes.
+    """
 
     def __init__(self, kind: str, blocks: list[nn.Module]) -> None:
         self.kind = kind
@@ -71,8 +73,8 @@ class Checkpointing:
         if not recomputed:
             raise TrialFailure(
                 FailureKind.UNSUPPORTED,
-                f"activation_checkpointing={self.kind}: none of the {len(self._blocks)} blocks was recomputed; "
-                "the blocks must be called as modules, in training mode",
+                f"activation_checkpointing={self.kind}: none of the {len(self._blocks)} blocks was "
+                "recomputed; they must be called as modules, in training mode",
             )
         return recomputed
 
@@ -98,8 +100,8 @@ def _checkpointed(forward: Any, keywords: dict[str, Any], *args: Any, **kwargs: 
 class Offload:
     """Copies what autograd saves to host memory and brings it back for the backward pass.
 
-    Parameters stay where they are. On a CPU the copies are real, and free nothing. ``bytes_moved`` counts the copies
-    to the host.
+    Parameters stay where they are. On a CPU the copies are real, and free nothing. ``bytes_moved`` counts the
+    copies to the host.
     """
 
     def __init__(self, model: nn.Module) -> None:

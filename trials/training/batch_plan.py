@@ -9,7 +9,7 @@ from typing import Any
 DEFAULT_MICRO_BATCH_SIZE = 32
 
 
-class BatchProblem(ValueError):
+class BatchProblem(ValueError):  # noqa: N818 - a wrong input, worded for the user
     """Batch sizes that contradict one another; ``parameter`` is the one to change, ``way_out`` how."""
 
     def __init__(self, parameter: str, message: str, way_out: str) -> None:
@@ -49,7 +49,8 @@ class BatchPlan:
         if plan.global_batch_size != total:
             raise BatchProblem(
                 "global_batch_size",
-                f"global_batch_size={total} is not micro_batch_size={micro} x gradient_accumulation_steps={steps}"
+                f"global_batch_size={total} is not micro_batch_size={micro} x "
+                f"gradient_accumulation_steps={steps}"
                 f"{_degree_text(data_parallel_degree)} = {plan.global_batch_size}",
                 "give two of the three, the third follows",
             )
@@ -73,7 +74,9 @@ class Horizon:
         return cls(unit, amount)
 
     def samples(self, plan: BatchPlan, tokens_per_sample: int | None) -> int:
-        """Samples to train on; tokens are rounded up to whole samples. ValueError: tokens of a task without them."""
+        """Samples to train on; tokens are rounded up to whole samples. ValueError: tokens of a task without
+        them.
+        """
         if self.unit == "steps":
             return self.amount * plan.global_batch_size
         if self.unit == "samples":

@@ -5,39 +5,45 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
 
 
-def use_cache(folder: Path) -> bool:
-    """Keep compiled code in the study's own folder; True where an earlier trial left some. Before torch is used."""
-    place = folder / "inductor"
-    is_warm = place.is_dir() and any(place.iterdir())
-    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(place)
-    return is_warm
-
-
 class Compiler:
-    """Compiles a module in place of its forward; counts the graphs made so far."""
+    """Compiles a module, keeps compiled code in the study's own folder, and counts what was made."""
 
-    def __init__(self, mode: str | bool) -> None:
+    def __init__(self, mode: str | bool, cache_dir: Path) -> None:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache_dir / "inductor")
         import torch._dynamo.utils
+        import torch._functorch.config
         from torch._inductor import list_mode_options
 
+        # this cache would skip the inspection of graphs; that of compiled code, which saves time, stays
+        torch._functorch.config.enable_autograd_cache = False
         self._patches = list_mode_options(mode) if isinstance(mode, str) else None
         self._counters = torch._dynamo.utils.counters
         self.products: Counter[str] = Counter()
 
     def compile(self, model: nn.Module) -> nn.Module:
         """A callable twin of the model with the same parameters."""
-        compiled: nn.Module = torch.compile(model, backend=self._backend)
-        return compiled
+        return cast(nn.Module, torch.compile(model, backend=self._backend))
 
     def count_graphs(self) -> int:
         """Graphs compiled so far; a change during the timed window is a recompilation."""
         return int(self._counters["stats"]["unique_graphs"])
+
+    @property
+    def is_warm(self) -> bool:
+        """True where all compiled code came from the cache."""
+        found = self._counters["inductor"]
+        return found["fxgraph_cache_hit"] > 0 and not found["fxgraph_cache_miss"]
+
+    def shares(self) -> dict[str, float]:
+        """Share of the products in the compiled graphs by dtype name."""
+        total = sum(self.products.values()) or 1
+        return {name: count / total for name, count in self.products.most_common()}
 
     def describe(self) -> dict[str, Any]:
         """For the proof."""

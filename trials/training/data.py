@@ -37,9 +37,15 @@ def as_dataset(task: Task, method: str) -> Any:
     """The dataset that ``task.<method>()`` gives; tensors are wrapped, anything else must be map-style."""
     data = getattr(task, method)()
     tensors = (data,) if isinstance(data, Tensor) else data
-    if isinstance(tensors, tuple | list) and tensors and all(isinstance(tensor, Tensor) for tensor in tensors):
+    if (
+        isinstance(tensors, tuple | list)
+        and tensors
+        and all(isinstance(tensor, Tensor) for tensor in tensors)
+    ):
         if len({len(tensor) for tensor in tensors}) > 1:
-            raise wrong_return(task, method, data, f"tensors of equal length, not {[len(t) for t in tensors]}")
+            raise wrong_return(
+                task, method, data, f"tensors of equal length, not {[len(t) for t in tensors]}"
+            )
         data = TensorRows(tuple(tensors), isinstance(data, Tensor))
     if not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
         raise wrong_return(task, method, data, "tensors, or a dataset with __len__ and __getitem__")
@@ -70,7 +76,7 @@ class BatchSampler(Sampler[list[int]]):
             yield batch
 
     def __len__(self) -> int:
-        return -(-self._order[1] // self._size)
+        return (self._order[1] + self._size - 1) // self._size
 
 
 def train_loader(

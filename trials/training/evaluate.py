@@ -23,8 +23,8 @@ def score_all(
 ) -> dict[str, list[float]]:
     """Metric key -> the score of each held-out sample, in the order of the data.
 
-    The eager module is asked even where its compiled twin was trained: the weights are the same, and other shapes
-    would be compiled anew.
+    The eager module is asked even where its compiled twin was trained: the weights are the same, and other
+    shapes would be compiled anew.
     """
     data = as_dataset(task, "validation_data")
     scores: dict[str, list[float]] = {}
@@ -41,12 +41,17 @@ def score_all(
 
 
 def quality(task: Task, scores: Mapping[str, list[float]]) -> dict[str, MetricValue]:
-    """Means of the scores with intervals, and what the task's ``summary`` adds; ``non_finite`` where one is not."""
+    """Means of the scores with intervals, and what the task's ``summary`` adds; ``non_finite`` where one is
+    not.
+    """
     found = {key: mean_of(values, unit_of(key), "held-out samples") for key, values in scores.items()}
     if hasattr(task, "summary"):
         added = task.summary({key: torch.tensor(values) for key, values in scores.items()})
         n = len(next(iter(scores.values())))
-        found |= {key: MetricValue(float(value), unit_of(key), n, method="summary by the task") for key, value in added.items()}
+        found |= {
+            key: MetricValue(float(value), unit_of(key), n, method="summary by the task")
+            for key, value in added.items()
+        }
     for key, metric in found.items():
         if not math.isfinite(metric.value):
             raise TrialFailure(FailureKind.NON_FINITE, f"{key} is {metric.value} on the held-out samples")
@@ -54,7 +59,9 @@ def quality(task: Task, scores: Mapping[str, list[float]]) -> dict[str, MetricVa
 
 
 def _checked(task: Task, found: Any, count: int) -> dict[str, list[float]]:
-    """Scores as plain numbers; a failure that names the method where it is no mapping or has other lengths."""
+    """Scores as plain numbers; a failure that names the method where it is no mapping or has other
+    lengths.
+    """
     wanted = f"a dict of metric -> tensor with one number for each of the {count} samples of the batch"
     if not isinstance(found, Mapping) or not found:
         raise wrong_return(task, "score", found, wanted)

@@ -1,9 +1,9 @@
 """Starts PyTorch without its compiler where nothing is compiled: importing that costs 1.1-1.3 s per trial.
 
-PyTorch's optimizers import ``torch._dynamo`` for two things only: to keep a function out of tracing (``disable``) and
-to end a traced graph (``graph_break``). Neither means anything while nothing is traced. So the module is registered
-unexecuted, with those two as what they are in an untraced program. Whoever asks it for anything else gets the real
-module: it is executed then, in place.
+PyTorch's optimizers import ``torch._dynamo`` for two things only: to keep a function out of tracing
+(``disable``) and to end a traced graph (``graph_break``). Neither means anything while nothing is traced. So
+the module is registered unexecuted, with those two as what they are in an untraced program. Whoever asks it
+for anything else gets the real module: it is executed then, in place.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class _Unexecuted(ModuleType):
         self.__class__ = ModuleType  # type: ignore[assignment]  # an ordinary module from here on
         self.__dict__.pop("disable", None)
         self.__dict__.pop("graph_break", None)
-        assert self.__spec__ is not None and self.__spec__.loader is not None  # noqa: S101 - set by module_from_spec
+        assert self.__spec__ is not None and self.__spec__.loader is not None
         self.__spec__.loader.exec_module(self)
         return getattr(self, name)
 
@@ -46,7 +46,7 @@ def defer_compiler() -> None:
     module.__class__ = _Unexecuted
     module.__dict__.update(disable=_unchanged, graph_break=_nothing)
     sys.modules[_NAME] = module
-    torch._dynamo = module  # type: ignore[attr-defined]  # what the import statement would do
+    torch._dynamo = module  # what the import statement would do
 
 
 def _unchanged(function: Callable[..., Any] | None = None, *_: Any, **__: Any) -> Any:

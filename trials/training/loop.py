@@ -1,7 +1,7 @@
 """The timed loop: optimizer steps over micro-batches, each step's end marked, nothing else done in between.
 
-Warm-up and steady window are told apart afterwards from the marks (``trials.measurement.steady``), so nothing is
-decided, written or synchronised while steps run.
+Warm-up and steady window are told apart afterwards from the marks (``trials.measurement.steady``), so nothing
+is decided, written or synchronised while steps run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ from trials.training.task import Task, checked_loss
 from trials.training.world import World
 
 NON_FINITE_CHECK_STEPS = 64
-"""On a GPU reading a loss makes the host wait, so losses are looked at only this often there; on a CPU always."""
+"""On a GPU reading a loss makes the host wait, so losses are looked at only this often there; on a CPU
+always.
+"""
 
 
 @dataclass
@@ -47,9 +49,14 @@ class Trainer:
         self._rates = [group["lr"] for group in self.optimizer.param_groups]
 
     def step(
-        self, number: int, batches: Iterable[tuple[Any, float]], after_forward: Callable[[Tensor], Any] | None = None
+        self,
+        number: int,
+        batches: Iterable[tuple[Any, float]],
+        after_forward: Callable[[Tensor], Any] | None = None,
     ) -> Tensor:
-        """One optimizer step over ``(batch, weight)`` pairs whose weights add up to 1; returns the mean loss."""
+        """One optimizer step over ``(batch, weight)`` pairs whose weights add up to 1; returns the mean
+        loss.
+        """
         losses = []
         for batch, weight in batches:
             moved = to_device(batch, self.world.device, self.precision.batch_dtype)
@@ -78,7 +85,9 @@ class Trainer:
 
 @dataclass
 class StepLog:
-    """What the loop recorded, from the first step of the training on; waits and graphs of the marked steps only."""
+    """What the loop recorded, from the first step of the training on; waits and graphs of the marked steps
+    only.
+    """
 
     losses: list[Tensor] = field(default_factory=list)
     waits_s: list[float] = field(default_factory=list)
@@ -91,13 +100,16 @@ class StepLog:
             if not math.isfinite(value := self.losses[number].item()):
                 raise TrialFailure(
                     FailureKind.NON_FINITE,
-                    f"the loss of step {number + 1} is {value}: lower the learning rate, or use a format of more range",
+                    f"the loss of step {number + 1} is {value}: lower the learning rate, "
+                    "or use a format of more range",
                 )
         self._checked = len(self.losses)
 
 
 def proof_step(trainer: Trainer, batches: Iterator[Any], watch: Any, log: StepLog) -> None:
-    """The first optimizer step, under a mode that watches every operation; part of the training, never timed."""
+    """The first optimizer step, under a mode that watches every operation; part of the training, never
+    timed.
+    """
 
     def after_forward(loss: object) -> None:
         checked_loss(trainer.task, loss)
@@ -116,7 +128,9 @@ def run_steps(
     log: StepLog,
     graphs: Callable[[], int] | None,
 ) -> None:
-    """Train the steps ``numbers`` of full size, marking the end of each. ``graphs`` counts compiled graphs so far."""
+    """Train the steps ``numbers`` of full size, marking the end of each. ``graphs`` counts compiled graphs so
+    far.
+    """
     every = 1 if trainer.world.device_type == "cpu" else NON_FINITE_CHECK_STEPS
     for number in numbers:
         waited = _Waiting(batches, trainer.plan)
@@ -130,7 +144,9 @@ def run_steps(
 
 
 def short_step(trainer: Trainer, number: int, batches: Iterator[Any], samples: int, log: StepLog) -> None:
-    """The last, smaller step where the horizon is no multiple of the batch: weighted by its samples, not timed."""
+    """The last, smaller step where the horizon is no multiple of the batch: weighted by its samples, not
+    timed.
+    """
     size = trainer.plan.micro_batch_size
     sizes = [min(size, samples - begin) for begin in range(0, samples, size)]
     log.losses.append(trainer.step(number, [(next(batches), part / samples) for part in sizes]))

@@ -39,4 +39,7 @@ def build_optimizer(name: str, task: Task, model: nn.Module) -> torch.optim.Opti
 
 def describe(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Class and implementation, for the proof."""
-    return {"optimizer": type(optimizer).__name__, "optimizer_is_fused": bool(optimizer.defaults.get("fused"))}
+    return {
+        "optimizer": type(optimizer).__name__,
+        "optimizer_is_fused": bool(optimizer.defaults.get("fused")),
+    }

@@ -13,7 +13,9 @@ from trials.contract import FailureKind, TrialFailure
 
 @dataclass(frozen=True)
 class Precision:
-    """One format. ``matmul`` is the dtype that the matrix products must really have; ``peak`` names the hardware rate."""
+    """One format. ``matmul`` is the dtype that the matrix products must really have; ``peak`` names the
+    hardware rate.
+    """
 
     name: str
     matmul: torch.dtype
@@ -45,11 +47,14 @@ PRECISIONS = {
 
 
 def set_up(name: str, device_type: str) -> Precision:
-    """The precision, with PyTorch's global switch for TensorFloat-32 set to match; tf32 needs CUDA from Ampere on."""
+    """The precision, with PyTorch's global switch for TensorFloat-32 set to match; tf32 needs CUDA from
+    Ampere on.
+    """
     precision = PRECISIONS[name]
     if name == "tf32" and (device_type != "cuda" or torch.cuda.get_device_capability() < (8, 0)):
         raise TrialFailure(
-            FailureKind.UNSUPPORTED, f"precision=tf32 needs an NVIDIA GPU from Ampere on, the trial runs on {device_type}"
+            FailureKind.UNSUPPORTED,
+            f"precision=tf32 needs an NVIDIA GPU from Ampere on, the trial runs on {device_type}",
         )
     # "highest" on a CPU too: otherwise oneDNN may compute float32 products in bfloat16
     torch.set_float32_matmul_precision("high" if name == "tf32" else "highest")

@@ -1,4 +1,6 @@
-"""What really ran: the dtype of the matrix products, counted in FLOPs during one step outside the timed window."""
+"""What really ran: the dtype of the matrix products, counted in FLOPs during one step outside the timed
+window.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +19,15 @@ from trials.training.precision import Precision
 MIN_SHARE = 0.5
 
 
-class MatmulWatch(TorchDispatchMode):
+class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
     """Counts the FLOPs of matrix products, convolutions and attention by the dtype of their first input.
 
-    ``forward_flops`` is what had been counted when ``end_of_forward`` was called first: one micro-batch, without any
-    recomputation.
+    ``forward_flops`` is what had been counted when ``end_of_forward`` was called first: one micro-batch,
+    without any recomputation.
     """
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self.flops: Counter[str] = Counter()
         self.forward_flops: int | None = None
 

@@ -1,4 +1,6 @@
-"""From the records of a training to metrics, by the rules of measurement: whole steps, steady window, intervals."""
+"""From the records of a training to metrics, by the rules of measurement: whole steps, steady window,
+intervals.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ class Window:
 
 
 def cut_window(durations_s: Sequence[float], waits_s: Sequence[float], graphs: Sequence[int]) -> Window:
-    """Drop the warm-up and everything up to the last compilation; TrialFailure ``unstable`` where no step is left.
+    """Drop the warm-up and everything up to the last compilation; TrialFailure ``unstable`` where no step is
+    left.
 
     ``graphs`` counts the compiled graphs after each step (empty: nothing is compiled).
     """
@@ -57,11 +60,13 @@ def cut_window(durations_s: Sequence[float], waits_s: Sequence[float], graphs: S
     )
 
 
-def speed_metrics(window: Window, plan: BatchPlan, tokens_per_sample: int | None, devices: int) -> dict[str, MetricValue]:
+def speed_metrics(
+    window: Window, plan: BatchPlan, tokens_per_sample: int | None, devices: int
+) -> dict[str, MetricValue]:
     """Throughput and step times of the window."""
     samples = plan.global_batch_size
     milliseconds = [seconds * 1000 for seconds in window.durations_s]
-    found = {
+    found: dict[str, MetricValue] = {
         Key.SAMPLES_PER_S: rate(window.durations_s, samples, unit_of(Key.SAMPLES_PER_S)),
         Key.STEP_TIME_P50_MS: percentile(milliseconds, 50),
         Key.STEP_TIME_P90_MS: percentile(milliseconds, 90),
@@ -74,10 +79,12 @@ def speed_metrics(window: Window, plan: BatchPlan, tokens_per_sample: int | None
         found[Key.TOKENS_PER_S_PER_GPU] = rate(
             window.durations_s, tokens / devices, unit_of(Key.TOKENS_PER_S_PER_GPU)
         )
-    return dict(found)
+    return found
 
 
-def mfu(window: Window, forward_flops: int, plan: BatchPlan, precision: Precision, world: World) -> MetricValue | None:
+def mfu(
+    window: Window, forward_flops: int, plan: BatchPlan, precision: Precision, world: World
+) -> MetricValue | None:
     """Model FLOPs utilisation; None where the device's peak is not known (every CPU).
 
     A backward pass is counted as two forward passes (PaLM, appendix B), recomputation not at all.
@@ -88,7 +95,12 @@ def mfu(window: Window, forward_flops: int, plan: BatchPlan, precision: Precisio
     flops = 3 * forward_flops * plan.gradient_accumulation_steps
     found = rate(window.durations_s, 100 * flops / peak, unit_of(Key.MFU_PCT))
     return MetricValue(
-        found.value, found.unit, found.n, found.low, found.high, f"3 x forward FLOPs ({flops:.3g} a step) / dense peak"
+        found.value,
+        found.unit,
+        found.n,
+        found.low,
+        found.high,
+        f"3 x forward FLOPs ({flops:.3g} a step) / dense peak",
     )
 
 
@@ -114,4 +126,6 @@ def bottleneck(window: Window) -> dict[str, Any]:
 
 def _data_wait(window: Window) -> MetricValue:
     value = 100 * sum(window.waits_s) / window.measured_s
-    return MetricValue(value, unit_of(Key.DATA_WAIT_PCT), len(window.waits_s), method="time waited / window time")
+    return MetricValue(
+        value, unit_of(Key.DATA_WAIT_PCT), len(window.waits_s), method="time waited / window time"
+    )

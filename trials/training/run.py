@@ -1,4 +1,6 @@
-"""The entry of a training trial: fixes what must be fixed before PyTorch is used, and names what went wrong."""
+"""The entry of a training trial: fixes what must be fixed before PyTorch is used, and names what went
+wrong.
+"""
 
 from __future__ import annotations
 

@@ -29,13 +29,17 @@ from trials.training.task import Task, checked_model, load_task
 from trials.training.world import join_world
 
 EARLY_STEPS = 3
-"""Steps after which memory and load are looked at: the optimizer's state exists, the timed window has not begun."""
+"""Steps after which memory and load are looked at: the optimizer's state exists, the timed window has not
+begun.
+"""
 
 
 class Session:
     """Holds the parts of one trial; ``measure`` runs it."""
 
-    def __init__(self, context: TrialContext, config: dict[str, Any], plan: BatchPlan, import_torch_s: float) -> None:
+    def __init__(
+        self, context: TrialContext, config: dict[str, Any], plan: BatchPlan, import_torch_s: float
+    ) -> None:
         self.context, self.config, self.plan = context, config, plan
         self.section = context.spec.workload
         self.world = join_world(context.spec)
@@ -79,11 +83,14 @@ class Session:
         if self.full_steps == 0:
             raise TrialFailure(
                 FailureKind.UNSTABLE,
-                f"{self.samples} samples are less than one step of {self.plan.global_batch_size}; train for longer",
+                f"{self.samples} samples are less than one step of {self.plan.global_batch_size}; "
+                "train for longer",
             )
         checkpointing = self.config["activation_checkpointing"]
         self.checkpointing = (
-            Checkpointing(checkpointing, blocks_of(self.task, self.model)) if checkpointing != "none" else None
+            Checkpointing(checkpointing, blocks_of(self.task, self.model))
+            if checkpointing != "none"
+            else None
         )
         self.trainer = self._trainer()
         self.batches = self._batches()
@@ -94,7 +101,9 @@ class Session:
         try:
             return horizon.samples(self.plan, getattr(self.task, "tokens_per_sample", None))
         except ValueError as problem:
-            raise TrialFailure(FailureKind.UNSUPPORTED, f"{problem}; count samples, or set it in the task") from problem
+            raise TrialFailure(
+                FailureKind.UNSUPPORTED, f"{problem}; count samples, or set it in the task"
+            ) from problem
 
     def _trainer(self) -> Trainer:
         offload = Offload(self.model) if self.config["activation_offload"] == "cpu" else None
@@ -113,17 +122,28 @@ class Session:
         )
 
     def _batches(self) -> Iterator[Any]:
+        if self.config["pin_memory"] and self.world.device_type == "cpu":
+            raise TrialFailure(
+                FailureKind.UNSUPPORTED, "pin_memory=true needs a GPU; the trial runs on the CPU"
+            )
         seed = self.context.spec.seed
         sampler = BatchSampler(len(self.data), self.samples, self.plan.micro_batch_size, seed)
         config = self.config
         return iter(
             train_loader(
-                self.task, self.data, sampler, config["loader_workers"], config["prefetch_factor"], config["pin_memory"]
+                self.task,
+                self.data,
+                sampler,
+                config["loader_workers"],
+                config["prefetch_factor"],
+                config["pin_memory"],
             )
         )
 
     def _prove(self) -> None:
-        """The first step, watched: dtypes, checkpointed blocks, bytes offloaded; a fall-back ends the trial here."""
+        """The first step, watched: dtypes, checkpointed blocks, bytes offloaded; a fall-back ends the trial
+        here.
+        """
         watch = MatmulWatch()
         with self.context.phase("warmup_s"):
             proof_step(self.trainer, self.batches, watch, self.log)
@@ -143,25 +163,29 @@ class Session:
     def _prove_offload(self, offload: Offload) -> None:
         self.proof["bytes_offloaded_per_step"] = offload.bytes_moved
         if not offload.bytes_moved:
-            raise TrialFailure(FailureKind.UNSUPPORTED, "activation_offload=cpu moved no byte: no activation is large enough")
+            raise TrialFailure(
+                FailureKind.UNSUPPORTED, "activation_offload=cpu moved no byte: no activation is large enough"
+            )
 
     def _compile(self) -> None:
         """Compile, and take the step that triggers it; ``compile_s`` holds both."""
         self.compiler = None
         if self.config["compile"] is False:
             return
-        from trials.training.compilation import Compiler, use_cache
+        from trials.training.compilation import Compiler
 
-        is_warm = use_cache(self.context.spec.cache_dir)
-        self.compiler = Compiler(self.config["compile"])
+        self.compiler = Compiler(self.config["compile"], self.context.spec.cache_dir)
         self.trainer.forward = self.compiler.compile(self.model)
         with self.context.phase("compile_s"):
             self._run(range(1, min(2, self.full_steps)))
         self.proof |= self.compiler.describe()
         if not self.compiler.count_graphs():
             raise TrialFailure(FailureKind.UNSUPPORTED, "compile: torch.compile made no graph of this model")
-        method = f"first compiled step, {'warm' if is_warm else 'cold'} cache"
-        self.metrics[Key.COMPILE_S] = MetricValue(self.context.phases["compile_s"], unit_of(Key.COMPILE_S), 1, method=method)
+        check_precision(self.precision, self.compiler.shares())
+        method = f"first compiled step, {'warm' if self.compiler.is_warm else 'cold'} cache"
+        self.metrics[Key.COMPILE_S] = MetricValue(
+            self.context.phases["compile_s"], unit_of(Key.COMPILE_S), 1, method=method
+        )
 
     def _train(self) -> None:
         """The rest of the horizon; the steady window is cut out of it afterwards."""
@@ -205,7 +229,9 @@ class Session:
         if used:
             self.metrics[Key.MFU_PCT] = used
         self.metrics[Key.TRAIN_LOSS_NATS] = report.train_loss([loss.item() for loss in self.log.losses])
-        self.metrics[Key.STARTUP_S] = MetricValue(phases["startup_s"], unit_of(Key.STARTUP_S), 1, method="phase clock")
+        self.metrics[Key.STARTUP_S] = MetricValue(
+            phases["startup_s"], unit_of(Key.STARTUP_S), 1, method="phase clock"
+        )
         self.metrics |= self._memory_metrics()
         self.facts |= {
             "global_batch_size": self.plan.global_batch_size,
@@ -229,8 +255,12 @@ class Session:
             }
         return {
             Key.PEAK_RSS_GIB: host,
-            Key.PEAK_MEMORY_GIB: report.gib(Key.PEAK_MEMORY_GIB, torch.cuda.max_memory_allocated(), "allocator"),
-            Key.PEAK_RESERVED_GIB: report.gib(Key.PEAK_RESERVED_GIB, torch.cuda.max_memory_reserved(), "allocator"),
+            Key.PEAK_MEMORY_GIB: report.gib(
+                Key.PEAK_MEMORY_GIB, torch.cuda.max_memory_allocated(), "allocator"
+            ),
+            Key.PEAK_RESERVED_GIB: report.gib(
+                Key.PEAK_RESERVED_GIB, torch.cuda.max_memory_reserved(), "allocator"
+            ),
         }
 
     def _reset_device_peak(self) -> None:
@@ -256,7 +286,8 @@ class Session:
         if missing:
             raise TrialFailure(
                 FailureKind.MISSING_METRIC,
-                f"{', '.join(missing)} was not measured here; this trial gives {', '.join(sorted(self.metrics))}",
+                f"{', '.join(missing)} was not measured here; "
+                f"this trial gives {', '.join(sorted(self.metrics))}",
             )
 
 

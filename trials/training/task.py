@@ -1,26 +1,27 @@
-"""What a training task is: a plain class with five methods. Nothing needs to be imported from here to write one.
+"""What a training task is: a plain class with five methods. Nothing needs to be imported from here to write
+one.
 
     class Spirals:
-        metrics = ("val_loss_nats", "accuracy")        # optional: what `score` gives, so that a check knows it
+        metrics = ("val_loss_nats", "accuracy")    # optional: what `score` gives, so that a check knows it
 
-        def __init__(self, *, learning_rate: float = 1e-3, width: int = 64):   # every keyword is a task.* parameter
-            self.learning_rate = learning_rate         # read by the trainer
+        def __init__(self, *, learning_rate: float = 1e-3, width: int = 64):   # task.* parameters
+            self.learning_rate = learning_rate     # read by the trainer
             self.width = width
 
-        def model(self):                               # the seed is set before
+        def model(self):                           # the seed is set before
             return nn.Sequential(nn.Linear(2, self.width), nn.ReLU(), nn.Linear(self.width, 3))
 
-        def train_data(self):                          # tensors whose rows are samples, or a map-style dataset
+        def train_data(self):                      # tensors whose rows are samples, or a map-style dataset
             return points, labels
 
-        def validation_data(self):                     # the same form; never trained on
+        def validation_data(self):                 # the same form; never trained on
             return held_out_points, held_out_labels
 
-        def loss(self, model, batch):                  # a scalar: the mean over the batch
+        def loss(self, model, batch):              # a scalar: the mean over the batch
             points, labels = batch
             return F.cross_entropy(model(points), labels)
 
-        def score(self, model, batch):                 # metric -> one number per sample of the batch
+        def score(self, model, batch):             # metric -> one number per sample of the batch
             points, labels = batch
             logits = model(points).float()
             return {
@@ -28,16 +29,17 @@
                 "accuracy": (logits.argmax(-1) == labels).float(),
             }
 
-The trainer owns everything else: device, precision, batches, order of the data, optimizer, checkpointing, compile,
-timing. Batches arrive on the device; under ``bf16_params`` their floating-point tensors are in bfloat16.
+The trainer owns everything else: device, precision, batches, order of the data, optimizer, checkpointing,
+compile, timing. Batches arrive on the device; under ``bf16_params`` their floating-point tensors are in
+bfloat16.
 
 Optional, as attributes or methods:
 
 - ``learning_rate`` (1e-3) and ``weight_decay`` (0), read after ``__init__``;
 - ``tokens_per_sample``: gives ``tokens_per_s``, and ``train_for: {tokens: N}`` needs it;
 - ``schedule(self, progress)``: factor on the learning rate, ``progress`` runs from 0 to 1 over the training;
-- ``blocks(self, model)``: the modules that activation checkpointing works on (default: the members of the model's
-  largest ``nn.ModuleList``);
+- ``blocks(self, model)``: the modules that activation checkpointing works on (default: the members of the
+  model's largest ``nn.ModuleList``);
 - ``collate(self, samples)``: makes a batch of a list of samples, for a dataset (default: PyTorch's);
 - ``summary(self, scores)``: metrics that are no means, from all per-sample scores: ``{"f1": ...}``.
 """
@@ -69,7 +71,9 @@ class Task(Protocol):
         ...
 
     def train_data(self) -> Any:
-        """Tensors whose rows are samples (one, or a tuple), or an object with ``__len__`` and ``__getitem__``."""
+        """Tensors whose rows are samples (one, or a tuple), or an object with ``__len__`` and
+        ``__getitem__``.
+        """
         ...
 
     def validation_data(self) -> Any:
@@ -86,7 +90,9 @@ class Task(Protocol):
 
 
 def load_task(target: str, config: Mapping[str, Any]) -> Task:
-    """Import the task and construct it with the ``task.*`` values; TrialFailure says what is wrong with it."""
+    """Import the task and construct it with the ``task.*`` values; TrialFailure says what is wrong with
+    it.
+    """
     try:
         place, name = split_target(target)
     except TaskProblem as problem:
@@ -129,7 +135,9 @@ def wrong_return(task: Task, method: str, got: object, wanted: str) -> TrialFail
 
 
 def _module(place: str) -> ModuleType:
-    """A module by name, or a ``.py`` file by path, whose folder is importable too (a task may have helpers)."""
+    """A module by name, or a ``.py`` file by path, whose folder is importable too (a task may have
+    helpers).
+    """
     if not place.endswith(".py"):
         return importlib.import_module(place)
     path = Path(place)

@@ -16,7 +16,7 @@ REQUIRED = object()
 """The default of a parameter that has none."""
 
 
-class TaskProblem(ValueError):
+class TaskProblem(ValueError):  # noqa: N818 - a wrong input, worded for the user
     """The task cannot be found or read; the message says why, ``way_out`` what to do."""
 
     def __init__(self, message: str, way_out: str) -> None:
@@ -58,7 +58,9 @@ def split_target(target: str) -> tuple[str, str]:
     """``place:Class`` -> (place, Class); TaskProblem where it is not of that form."""
     place, _, name = target.rpartition(":")
     if not place or not name.isidentifier():
-        raise TaskProblem(f"{target!r} is not a task", "write package.module:Class, or my_task.py:MyTask beside this file")
+        raise TaskProblem(
+            f"{target!r} is not a task", "write package.module:Class, or my_task.py:MyTask beside this file"
+        )
     return place, name
 
 
@@ -146,8 +148,13 @@ def _init_parameters(init: ast.FunctionDef) -> dict[str, TaskParameter]:
     positional = [*arguments.posonlyargs, *arguments.args][1:]  # without self
     missing: list[ast.expr | None] = [None] * max(0, len(positional) - len(arguments.defaults))
     defaults = [*missing, *arguments.defaults[-len(positional) :]] if positional else []
-    pairs = [*zip(positional, defaults, strict=True), *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)]
-    found = {argument.arg: _parameter(argument.arg, argument.annotation, default) for argument, default in pairs}
+    pairs = [
+        *zip(positional, defaults, strict=True),
+        *zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True),
+    ]
+    found = {
+        argument.arg: _parameter(argument.arg, argument.annotation, default) for argument, default in pairs
+    }
     if arguments.kwarg:
         found["**"] = TaskParameter("**", (), None, None, init.lineno)
     return found
@@ -156,7 +163,9 @@ def _init_parameters(init: ast.FunctionDef) -> dict[str, TaskParameter]:
 def _dataclass_parameters(node: ast.ClassDef) -> dict[str, TaskParameter]:
     if not any("dataclass" in ast.unparse(decorator) for decorator in node.decorator_list):
         return {}
-    fields = [item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)]
+    fields = [
+        item for item in node.body if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
+    ]
     return {
         item.target.id: _parameter(item.target.id, item.annotation, item.value)
         for item in fields
@@ -173,7 +182,15 @@ def _parameter(name: str, annotation: ast.expr | None, default: ast.expr | None)
     return TaskParameter(name, types, value, choices, line)
 
 
-_NAMED_TYPES: dict[str, type] = {"int": int, "float": float, "str": str, "bool": bool, "list": list, "dict": dict, "None": type(None)}
+_NAMED_TYPES: dict[str, type] = {
+    "int": int,
+    "float": float,
+    "str": str,
+    "bool": bool,
+    "list": list,
+    "dict": dict,
+    "None": type(None),
+}
 
 
 def _types(annotation: ast.expr | None) -> tuple[tuple[type, ...], tuple[Any, ...] | None]:
@@ -222,7 +239,9 @@ def _tree(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_text(encoding="utf-8"), filename=str(path))
     except SyntaxError as problem:
-        raise TaskProblem(f"{path.name}:{problem.lineno}: {problem.msg}", "the task must be valid Python") from problem
+        raise TaskProblem(
+            f"{path.name}:{problem.lineno}: {problem.msg}", "the task must be valid Python"
+        ) from problem
     except UnicodeDecodeError as problem:
         raise TaskProblem(f"{path.name}: {problem.reason}", "write the task as UTF-8") from problem
 
@@ -235,7 +254,9 @@ def _module_file(module: str) -> Path:
     except (ValueError, ImportError):
         spec = None
     if spec is None:
-        raise TaskProblem(f"there is no module {top}", "install it, or write my_task.py:MyTask for a file beside this one")
+        raise TaskProblem(
+            f"there is no module {top}", "install it, or write my_task.py:MyTask for a file beside this one"
+        )
     folders = [Path(place) for place in spec.submodule_search_locations or ()]
     if not rest and spec.origin and Path(spec.origin).is_file():
         return Path(spec.origin)

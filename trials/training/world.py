@@ -42,6 +42,7 @@ def join_world(spec: TrialSpec) -> World:
         return World(0, 1, "cpu", "cpu")
     if not torch.cuda.is_available():
         raise TrialFailure(
-            FailureKind.UNSUPPORTED, f"the trial holds GPU {', '.join(spec.gpus)} and PyTorch sees no CUDA device"
+            FailureKind.UNSUPPORTED,
+            f"the trial holds GPU {', '.join(spec.gpus)} and PyTorch sees no CUDA device",
         )
     return World(0, 1, "cuda:0", torch.cuda.get_device_name(0))

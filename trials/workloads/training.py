@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from trials.metrics import Key
 from trials.measurement.steady import MIN_WARMUP_STEPS
+from trials.metrics import Key
 from trials.training.batch_plan import DEFAULT_MICRO_BATCH_SIZE, BatchPlan, BatchProblem, Horizon
 from trials.training.task_source import (
     REQUIRED,
@@ -15,7 +15,6 @@ from trials.training.task_source import (
     TaskParameter,
     TaskProblem,
     TaskSource,
-    locate,
     read_task,
     split_target,
 )
@@ -31,13 +30,27 @@ _KNOBS = (
         "precision",
         str,
         "fp32",
-        "number format of the matrix products; bf16 and fp16 are autocast (fp16 with loss scaling), bf16_params "
-        "also keeps weights and optimizer state in bf16, tf32 needs a GPU",
+        "number format of the matrix products; bf16 and fp16 are autocast (fp16 with loss scaling), "
+        "bf16_params also keeps weights and optimizer state in bf16, tf32 needs a GPU",
         choices=("fp32", "tf32", "bf16", "fp16", "bf16_params"),
         is_equivalent=False,
     ),
-    Knob("micro_batch_size", int, DEFAULT_MICRO_BATCH_SIZE, "samples of one forward pass", low=1, is_equivalent=False),
-    Knob("gradient_accumulation_steps", int, None, "forward passes per optimizer step", low=1, is_equivalent=False),
+    Knob(
+        "micro_batch_size",
+        int,
+        DEFAULT_MICRO_BATCH_SIZE,
+        "samples of one forward pass",
+        low=1,
+        is_equivalent=False,
+    ),
+    Knob(
+        "gradient_accumulation_steps",
+        int,
+        None,
+        "forward passes per optimizer step",
+        low=1,
+        is_equivalent=False,
+    ),
     Knob(
         "global_batch_size",
         int,
@@ -50,8 +63,8 @@ _KNOBS = (
         "activation_checkpointing",
         str,
         "none",
-        "what the backward pass recomputes in the task's blocks: nothing; all but matrix products, convolutions and "
-        "attention (selective); everything (full)",
+        "what the backward pass recomputes in the task's blocks: nothing; all but matrix products, "
+        "convolutions and attention (selective); everything (full)",
         choices=("none", "selective", "full"),
     ),
     Knob(
@@ -61,8 +74,16 @@ _KNOBS = (
         "where activations wait for the backward pass: on the device, or in host memory (cpu)",
         choices=("none", "cpu"),
     ),
-    Knob("compile", (bool, str), False, "torch.compile: true, or the name of a mode", choices=(False, True, *COMPILE_MODES)),
-    Knob("optimizer", str, "adamw", "optimizer and its implementation", choices=OPTIMIZERS, is_equivalent=False),
+    Knob(
+        "compile",
+        (bool, str),
+        False,
+        "torch.compile: true, or the name of a mode",
+        choices=(False, True, *COMPILE_MODES),
+    ),
+    Knob(
+        "optimizer", str, "adamw", "optimizer and its implementation", choices=OPTIMIZERS, is_equivalent=False
+    ),
     Knob("loader_workers", int, 0, "processes that load data; 0 loads between the steps", low=0),
     Knob("prefetch_factor", int, 2, "batches that each loader process holds ready", low=1),
     Knob("pin_memory", bool, False, "copy batches through page-locked memory (a GPU reads it directly)"),
@@ -95,10 +116,14 @@ class TrainingWorkload:
     families = ("task", "env")
 
     def section_keys(self) -> Sequence[str]:
-        """``task`` and ``train_for`` are required; ``evaluate_on`` caps the held-out samples (default: all)."""
+        """``task`` and ``train_for`` are required; ``evaluate_on`` caps the held-out samples (default:
+        all).
+        """
         return ("task", "train_for", "evaluate_on")
 
-    def resolve(self, section: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], list[WorkloadProblem]]:
+    def resolve(
+        self, section: Mapping[str, Any], folder: Path
+    ) -> tuple[dict[str, Any], list[WorkloadProblem]]:
         """The section with the task's file as an absolute path, and everything wrong with it."""
         resolved = dict(section)
         problems = [*_horizon_problems(section.get("train_for")), *_evaluate_on_problems(section)]
@@ -141,7 +166,9 @@ class TrainingWorkload:
     def rejection(
         self, section: Mapping[str, Any], config: Mapping[str, Any], world: Mapping[str, Any]
     ) -> WorkloadProblem | None:
-        """Batch sizes that contradict, a horizon shorter than a step, threads without cores, tf32 without a GPU."""
+        """Batch sizes that contradict, a horizon shorter than a step, threads without cores, tf32 without a
+        GPU.
+        """
         try:
             plan = BatchPlan.of(config)
         except BatchProblem as problem:
@@ -198,7 +225,11 @@ def _evaluate_on_problems(section: Mapping[str, Any]) -> list[WorkloadProblem]:
     amount = section.get("evaluate_on")
     if amount is None or (isinstance(amount, int) and not isinstance(amount, bool) and amount > 0):
         return []
-    return [WorkloadProblem("evaluate_on", f"{amount!r} is not a whole number above 0", "give a number of held-out samples")]
+    return [
+        WorkloadProblem(
+            "evaluate_on", f"{amount!r} is not a whole number above 0", "give a number of held-out samples"
+        )
+    ]
 
 
 def _protocol_problems(source: TaskSource) -> list[WorkloadProblem]:
@@ -250,8 +281,16 @@ def _device_rejection(config: Mapping[str, Any], world: Mapping[str, Any]) -> Wo
         return WorkloadProblem(
             "threads", f"threads={threads} is more than the {cpus} cores of a trial", f"use at most {cpus}"
         )
-    if config.get("precision") == "tf32" and world.get("gpus") == 0:
-        return WorkloadProblem("precision", "tf32 is a format of NVIDIA GPUs and the trial has none", "use fp32 or bf16")
+    if world.get("gpus") != 0:
+        return None
+    if config.get("precision") == "tf32":
+        return WorkloadProblem(
+            "precision", "tf32 is a format of NVIDIA GPUs and the trial has none", "use fp32 or bf16"
+        )
+    if config.get("pin_memory"):
+        return WorkloadProblem(
+            "pin_memory", "pin_memory=true needs a GPU and the trial has none", "leave it false"
+        )
     return None
 
 

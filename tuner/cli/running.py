@@ -11,11 +11,10 @@ from dataclasses import replace
 import click
 
 from trials.contract import Measurement
-from tuner.cli.artifacts import study_artifacts
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.progress import LineProgress, progress_for
 from tuner.cli.summary import summary_of
-from tuner.execution.leftovers import end_leftovers
+from tuner.execution.leftovers import leftovers
 from tuner.execution.protocol import ExecutionError
 from tuner.launch import Ending, StudyChanged, prepare_records, run_study
 from tuner.records.repository import Records
@@ -102,8 +101,9 @@ def _prepared(file: StudyFile, records: Records, new_space: bool) -> int:
 def _say_what_is_known(progress: LineProgress, file: StudyFile, records: Records, known: int) -> None:
     if known:
         progress.say(f"study '{file.name}' goes on: {known} trials are recorded in {records.location}")
-    for leftover in end_leftovers():
-        progress.say(f"ended a leftover of an earlier run: {leftover}")
+    for leftover in leftovers():
+        progress.say(f"ended what an earlier run that died left behind: {leftover.what}")
+        leftover.end()
     free_gib = shutil.disk_usage(".").free / 2**30
     if free_gib < LOW_DISK_GIB:
         progress.say(f"warning: {free_gib:.2f} GiB of disk are free here; a full disk fails trials")
@@ -130,6 +130,8 @@ def _report(
     say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)  # noqa: E731
     result = ending.result
     if tracker is not None and result is not None:
+        from tuner.cli.artifacts import study_artifacts  # plotting libraries: only now, when nothing is measured
+
         tracker.finish(result, study_artifacts(records.study(file.name), result))
     elif tracker is not None:
         tracker.close()

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tuner.execution.marks import MARK_VARIABLE, driver_mark, driver_of
-from tuner.execution.orphans import end_orphans
+from tuner.execution.marks import MARK_VARIABLE, driver_mark
 from tuner.execution.placement import refuse_what_does_not_fit, usable_cores, usable_gpus
 from tuner.execution.protocol import ExecutionError, Slots
+from tuner.execution.sweeper import swept
 
 _MIB = 2**20
 OBJECT_STORE_BYTES = 80 * _MIB  # results are small; Ray refuses less than 75 MiB
@@ -76,19 +79,66 @@ def connected(address: str | None, slots: Slots, folder: Path) -> Iterator[None]
         raise ExecutionError(
             f"{address}: the driver must run on a machine of the cluster; start it there with HOST:PORT instead of ray://"
         )
+    else:
+        _refuse_an_unreachable(address)
     if ray.is_initialized():
         raise ExecutionError("this process is connected to a Ray already; use a process of its own for each run")
-    try:
-        try:
-            ray.init(**_arguments(address, slots, folder))
-        except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as problem:
-            where = f"the Ray cluster at {address}" if address else "a Ray of our own"
-            raise ExecutionError(f"cannot reach or start {where}: {str(problem).strip().splitlines()[0]}") from problem
+    with ExitStack() as stack:
+        if address is None:
+            stack.enter_context(swept(folder))
+        put_back = stack.enter_context(_callers_signal_handlers())
+        stack.callback(ray.shutdown)
+        _start(address, slots, folder)
+        put_back()
         if address is not None:
             _refuse_what_no_node_has(address, slots, ray.nodes())
         yield
+
+
+def _start(address: str | None, slots: Slots, folder: Path) -> None:
+    import ray
+
+    try:
+        ray.init(**_arguments(address, slots, folder))
+    except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as problem:
+        what = f"reach the Ray cluster at {address}" if address else "start a Ray of our own"
+        raise ExecutionError(f"cannot {what}: {str(problem).strip().splitlines()[0]}") from problem
+
+
+def _refuse_an_unreachable(address: str) -> None:
+    """Ray itself would try for four minutes before it says so."""
+    host, _, port = address.rpartition(":")
+    if not port.isdigit():
+        return  # "auto": Ray knows where, or says at once that there is none
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
+    except OSError as problem:
+        raise ExecutionError(
+            f"cannot reach the Ray cluster at {address}: {problem.strerror or problem}; is it up, and is this its GCS port?"
+        ) from problem
+
+
+@contextmanager
+def _callers_signal_handlers() -> Iterator[Callable[[], None]]:
+    """Ray and Ray Tune set handlers of their own; yields what puts the caller's back, and does so at the end.
+
+    While Ray is up its handler of SIGTERM stays where the caller has none: it exits, and so cleans up.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield lambda: None
+        return
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+
+    def put_back() -> None:
+        for number, handler in before.items():
+            if callable(handler):
+                signal.signal(number, handler)
+
+    try:
+        yield put_back
     finally:
-        _leave(is_own=address is None)
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
 
 
 def _arguments(address: str | None, slots: Slots, folder: Path) -> dict[str, Any]:
@@ -104,15 +154,6 @@ def _arguments(address: str | None, slots: Slots, folder: Path) -> dict[str, Any
         "_node_ip_address": "127.0.0.1",
         "_temp_dir": str(folder),
     }
-
-
-def _leave(is_own: bool) -> None:
-    import ray
-
-    ray.shutdown()
-    if is_own:
-        mark = driver_mark()
-        end_orphans(lambda found: driver_of(found) == mark)
 
 
 def _refuse_what_no_node_has(address: str, slots: Slots, nodes: list[dict[str, Any]]) -> None:

@@ -8,7 +8,9 @@ of the slot sees it as well. A slot on another machine has no lease: it lives an
 from __future__ import annotations
 
 import contextlib
+import os
 import socket
+import weakref
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +28,11 @@ class LeaseAddress:
 
 
 class DriverLease:
-    """The driver's side. ``interrupt`` may be called from a signal handler: it takes no lock."""
+    """The driver's side. ``interrupt`` may be called from a signal handler: it takes no lock.
+
+    A process that the driver forks without exec would keep copies of the sockets, and the lease would outlive the
+    driver: they are closed in such a child.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / SOCKET_FILE
@@ -36,6 +42,7 @@ class DriverLease:
         self._listener.setblocking(False)
         self._connections: list[socket.socket] = []
         self.is_interrupted = False
+        _leases.add(self)
 
     @property
     def address(self) -> LeaseAddress:
@@ -60,10 +67,25 @@ class DriverLease:
 
     def close(self) -> None:
         """End the lease: whatever still runs under it is cut."""
+        self.close_sockets()
+        self._path.unlink(missing_ok=True)
+
+    def close_sockets(self) -> None:
+        """Close this process's copies of the sockets."""
         self._listener.close()
         for connection in self._connections:
             connection.close()
-        self._path.unlink(missing_ok=True)
+
+
+_leases: weakref.WeakSet[DriverLease] = weakref.WeakSet()
+
+
+def _close_copies() -> None:
+    for lease in list(_leases):
+        lease.close_sockets()
+
+
+os.register_at_fork(after_in_child=_close_copies)
 
 
 def connect(address: LeaseAddress) -> socket.socket | None:

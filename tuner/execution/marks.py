@@ -36,6 +36,11 @@ def driver_of(mark: str) -> str:
     return mark.partition("#")[0]
 
 
+def is_trial_mark(mark: str) -> bool:
+    """True for the mark of a measurement's processes, guardian included; False for the driver's own helpers."""
+    return "#" in mark
+
+
 def is_dead(mark: str) -> bool:
     """True when the driver of that mark ran on this machine, in this namespace, and is no more."""
     place, _, process = driver_of(mark).partition(":")

@@ -15,7 +15,7 @@ from typing import Any
 
 from tuner import __version__
 from tuner.comparison import spread_between
-from tuner.records.rows import StudyRecord, TrialRecord
+from tuner.records.rows import GIVEN, StudyRecord
 from tuner.results import StudyResult, TrialResult
 from tuner.results.model import BASELINE
 from tuner.results.runs import runs_behind, valid_runs
@@ -34,7 +34,7 @@ def build_document(
     trial, judged = record.trials[number], result.trial(number)
     runs = runs_behind(trial, record)
     baseline_runs = valid_runs(record.trials[BASELINE], record)
-    resolved = _resolved(record, trial)
+    given = dict(runs[-1].facts[GIVEN])
     workload = record.definition["workload"]
     return {
         "tuner_export": EXPORT_VERSION,
@@ -42,7 +42,7 @@ def build_document(
         "trial": number,
         "why": reason,
         "gives_up": gives_up,
-        "config": nested(resolved),
+        "config": nested(given),
         "chosen": dict(trial.config),
         "metrics": {key: _estimate(estimate) for key, estimate in judged.estimates.items()},
         "is_confirmed": judged.is_confirmed,
@@ -50,11 +50,12 @@ def build_document(
         "limits": _limits(judged),
         "verify": {
             "workload": dict(workload),
-            "parameters": resolved,
+            "parameters": given,
             "seed": 1 + max(run.seed for run in runs),
             "cpus": runs[-1].environment.get("cpus_held"),
             "judged_by": [o.metric for o in record.objectives] + [c.metric for c in record.constraints],
             "spread": {key: asdict(found) for key in runs[-1].metrics if (found := spread_between(baseline_runs, key))},
+            "within": {key: estimate.within for key, estimate in judged.estimates.items() if estimate.within},
             "runs": {key: [run.metrics[key].value for run in runs if key in run.metrics] for key in runs[-1].metrics},
         },
         "environment": dict(runs[-1].environment),
@@ -111,23 +112,6 @@ def read_document(path: Path) -> dict[str, Any]:
     if missing:
         raise ExportError(f"{path}: lacks {', '.join(missing)}; export again")
     return document
-
-
-def _resolved(record: StudyRecord, trial: TrialRecord) -> dict[str, Any]:
-    """What the trial got: labels replaced, 'leave the default' absent."""
-    labels = {
-        parameter["name"]: {_key(c["label"]): c["value"] for c in parameter["choices"]}
-        for parameter in record.definition["space"]["parameters"]
-        if "choices" in parameter
-    }
-    values = {name: labels.get(name, {}).get(_key(value), value) for name, value in trial.config.items()}
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _key(label: Any) -> str:
-    import json
-
-    return json.dumps(label, sort_keys=True)
 
 
 def _estimate(estimate: Any) -> dict[str, Any]:

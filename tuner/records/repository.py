@@ -121,7 +121,7 @@ class Records:
     ) -> StudyRecord:
         """A study with all its trials and measurements. UnknownStudy names the nearest ones.
 
-        The time it takes grows with the number of trials (a millisecond for eight or so); ``only`` these trials
+        The time it takes grows with the number of trials (a second or so for 10,000). ``only`` these trials
         are read at a cost that does not depend on the others.
         """
         return self._database.read(lambda connection: reading.load_study(connection, name, generation, only))

@@ -10,6 +10,9 @@ from typing import Any
 from trials.contract import FailureKind, MetricValue, Outcome, Purpose
 from tuner.objectives import Bound, Constraint, Objective
 
+GIVEN = "parameters"
+"""The fact of a measurement that holds what the trial got: labels replaced, "leave the default" absent."""
+
 
 @dataclass(frozen=True)
 class MeasurementRecord:

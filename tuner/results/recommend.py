@@ -43,7 +43,7 @@ def recommend(result: StudyResult, selection: Selection | None = None) -> Recomm
 
 
 def selection_of(study: StudyRecord) -> Selection:
-    """The rule noted with the study (``notes["selection"]``: rule, metric, within); the knee where none is."""
+    """The rule noted with the study (``notes["selection"]``: rule, metric, within), or the knee."""
     raw: Mapping[str, Any] = study.notes.get("selection") or {}
     return Selection(raw.get("rule", "knee"), raw.get("metric"), dict(raw.get("within") or {}))
 

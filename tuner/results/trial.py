@@ -135,8 +135,9 @@ def _limited(
 ) -> Estimate | None:
     """What a limit is held against: the estimate, or its distance from the baseline on the same examples."""
     estimate = estimates.get(bound.metric)
+    if estimate is None or not yardstick.examples or not is_confirmation(runs):
+        return estimate
     constraint = next((c for c in yardstick.study.constraints if c.formula == bound.formula), None)
-    is_paired = bool(yardstick.examples) and is_confirmation(runs)
-    if estimate is None or not is_paired or constraint is None or not constraint.kind.needs_baseline:
+    if constraint is None or not constraint.kind.needs_baseline:
         return estimate
     return on_same_examples(bound, constraint, estimate, runs, yardstick.runs, yardstick.examples)

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
 
 from tuner.search.base import BaseSampler, Pick
 from tuner.search.belief import Belief
@@ -23,7 +24,7 @@ from tuner.space.space import Config
 Floats = NDArray[np.float64]
 SPREAD_TRIALS = 8  # results before the model proposes
 SPREAD_CANDIDATES = 24  # drawn for one spread-out trial: more would push every one into a corner
-CANDIDATES = 2_000  # scored per ask
+CANDIDATES = 1_000  # scored per ask
 AROUND = 12  # front members whose neighbours are always scored
 SHORTLIST = 100  # scored again, with more samples
 NEAR_EQUAL = 0.9  # of the largest gain: cheaper wins
@@ -36,6 +37,9 @@ class AutoSampler(BaseSampler):
         super().__init__(problem)
         self._features = FeatureMap(self.pool.axes)
         self._belief = Belief(self._features)
+        self._threads = (
+            ThreadpoolController()
+        )  # many small matrices: threads of BLAS would only get in the way
 
     def pick(
         self, left: list[Candidate] | None, pending: Sequence[Config], rng: np.random.Generator
@@ -91,9 +95,11 @@ class AutoSampler(BaseSampler):
         self, candidates: list[Candidate], history: History, pending: list[Config], rng: np.random.Generator
     ) -> int:
         x = self._features.of_candidates(candidates)
-        outlook = self._belief.outlook(history, pending, x)
-        score = outlook.chance * outlook.gain((32, 12), rng)
-        short = np.argsort(-score, kind="stable")[:SHORTLIST]
-        gain = outlook.chance[short] * outlook.of(short).gain((96, 48), rng)
+        with self._threads.limit(limits=1):
+            outlook = self._belief.outlook(history, pending, x)
+            score = outlook.chance * outlook.gain((32, 12), rng)
+            short = np.argsort(-score, kind="stable")[:SHORTLIST]
+            gain = outlook.chance[short] * outlook.of(short).gain((96, 48), rng)
         near_equal = np.flatnonzero(gain >= NEAR_EQUAL * gain.max())
-        return int(short[near_equal[np.argmin(outlook.cost[short][near_equal])]])
+        cheapest = np.lexsort((-gain[near_equal], outlook.cost[short][near_equal]))[0]
+        return int(short[near_equal[cheapest]])

@@ -1,6 +1,6 @@
 """One searched parameter as samplers see it: an axis with values, neighbours and coordinates.
 
-Values are told apart by their JSON text, so that 1, 1.0 and true stay three values. A long or continuous range is an
+Values are told apart with their types, so that 1, 1.0 and true stay three values. A long or continuous range is an
 axis without listed values: points are drawn on it and rounded to what a reader can type again.
 """
 
@@ -49,16 +49,16 @@ class Axis:
         return np.array([ranks[v] / max(1, len(ranks) - 1) for v in values])
 
     @cached_property
-    def _index(self) -> dict[str, int]:
-        return {_text(v): i for i, v in enumerate(self.values or ())}
+    def _index(self) -> dict[Any, int]:
+        return {_identity(v): i for i, v in enumerate(self.values or ())}
 
     def index_of(self, value: Any) -> int:
         """The place of a listed value in the order of the file. KeyError where it is none of them."""
-        return self._index[_text(value)]
+        return self._index[_identity(value)]
 
     def holds(self, value: Any) -> bool:
         """Whether the value can be placed on the axis."""
-        return self.values is None or _text(value) in self._index
+        return self.values is None or _identity(value) in self._index
 
     @cached_property
     def in_order(self) -> tuple[Any, ...]:
@@ -68,11 +68,11 @@ class Axis:
 
     def place(self, value: Any) -> int:
         """The place of a listed value among the ascending ones."""
-        return self._places[_text(value)]
+        return self._places[_identity(value)]
 
     @cached_property
-    def _places(self) -> dict[str, int]:
-        return {_text(v): i for i, v in enumerate(self.in_order)}
+    def _places(self) -> dict[Any, int]:
+        return {_identity(v): i for i, v in enumerate(self.in_order)}
 
     def coordinate(self, value: Any) -> float:
         """Where a value of an ordered axis lies in 0..1."""
@@ -142,5 +142,6 @@ def _listed(domain: Any) -> tuple[Any, ...] | None:
     return domain.grid()
 
 
-def _text(value: Any) -> str:
-    return config_key({"": value})
+def _identity(value: Any) -> Any:
+    """A hashable that is equal exactly where the values are the same: 1, 1.0 and true are three."""
+    return config_key({"": value}) if isinstance(value, list | dict) else (type(value), value)

@@ -37,6 +37,7 @@ class BaseSampler(ABC):
         self.problem = problem
         self.seed = problem.seed % 2**63
         self._known: set[str] = set()
+        self._unseen: dict[str, Candidate] | None = None  # of a complete pool, by key
         self._baseline: Config | None = None
         self._usable: dict[int, Observation] = {}
 
@@ -47,7 +48,7 @@ class BaseSampler(ABC):
 
     def tell(self, observation: Observation) -> None:
         """Learn a result; a trial told again (its confirmed values) replaces what was known of it."""
-        self._known.add(config_key(observation.config))
+        self._learn_of(config_key(observation.config))
         if not self.pool.is_placeable(observation.config):
             return
         if observation.number == 0:
@@ -57,7 +58,8 @@ class BaseSampler(ABC):
 
     def ask(self, number: int, pending: Sequence[Config]) -> Proposal | None:
         """The configuration for trial ``number``; None when nothing valid is left."""
-        self._known.update(config_key(config) for config in pending)
+        for config in pending:
+            self._learn_of(config_key(config))
         rng = np.random.default_rng((self.seed, number))
         left = self._left()
         if left is not None and not left:
@@ -69,7 +71,7 @@ class BaseSampler(ABC):
         picked = picked or self._by_chance(left, rng)
         if picked is None:
             return None
-        self._known.add(picked.candidate.key)
+        self._learn_of(picked.candidate.key)
         return Proposal(picked.candidate.config, "exhaustive" if is_last_lap else picked.reason)
 
     def rejected(self) -> Mapping[str, int]:
@@ -107,8 +109,17 @@ class BaseSampler(ABC):
         """What models may learn from, by number: inside the space, and telling of the configuration."""
         return [self._usable[number] for number in sorted(self._usable)]
 
+    def _learn_of(self, key: str) -> None:
+        self._known.add(key)
+        if self._unseen is not None:
+            self._unseen.pop(key, None)
+
     def _left(self) -> list[Candidate] | None:
-        return [c for c in self.pool.candidates if self.is_new(c)] if self.pool.is_complete else None
+        if not self.pool.is_complete:
+            return None
+        if self._unseen is None:
+            self._unseen = {c.key: c for c in self.pool.candidates if self.is_new(c)}
+        return list(self._unseen.values())
 
     def _by_chance(self, left: list[Candidate] | None, rng: np.random.Generator) -> Pick | None:
         candidate = one_of(left, rng) if left is not None else self.pool.draw_new(self.is_new, rng)

@@ -21,7 +21,7 @@ from tuner.search.surrogate import Kernel, Process, fit
 from tuner.space.space import Config
 
 Floats = NDArray[np.float64]
-WINDOW = 250  # observations that predictions rest on
+WINDOW = 200  # observations that predictions rest on
 FIT_WINDOW = 120  # observations that hyperparameters are fitted to
 REMEMBERED_FITS = 32
 GROWTH = 7 / 6
@@ -95,7 +95,7 @@ class Belief:
         known = [p for p in processes if p is not None]
         means, stds = _columns([process.predict(x) for process in known])
         feasible = _stacked(rows.recent, scales)[rows.recent.is_feasible]
-        believed = _columns([process.predict(rows.x_pending) for process in known])[0]
+        believed = np.stack([process.mean(rows.x_pending) for process in known], axis=1)
         return Outlook(means, stds, chance, cost, np.concatenate([feasible, believed]), _reference(feasible))
 
     def _rows(self, history: History, pending: list[Config]) -> _Rows:
@@ -142,7 +142,7 @@ class Belief:
     def _cost(self, rows: _Rows, x: Floats) -> Floats:
         """(n,) logarithm of the expected cost; 0 where the trials tell of none."""
         process = self._process(rows, _log_cost)
-        return np.zeros(len(x)) if process is None else process.predict(x)[0]
+        return np.zeros(len(x)) if process is None else process.mean(x)
 
 
 @dataclass(frozen=True)

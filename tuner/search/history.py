@@ -83,17 +83,24 @@ def history_of(observations: Iterable[Observation], objectives: Sequence[Objecti
     """The arrays of these observations, in their order. A value that is not finite counts as a failure."""
     told = list(observations)
     limits = max((len(o.violations) for o in told), default=0)
-    losses = np.full((len(told), len(objectives)), np.nan)
-    violations = np.full((len(told), limits), np.nan)
-    for row, observation in enumerate(told):
-        values = observation.values
-        if values is None or not all(math.isfinite(v) for v in values):
-            continue
-        losses[row] = [objective.loss(v) for objective, v in zip(objectives, values, strict=True)]
-        violations[row] = np.inf
-        violations[row, : len(observation.violations)] = np.nan_to_num(observation.violations, nan=np.inf)
+    nothing = (math.nan,) * len(objectives), (math.nan,) * limits
+    rows = [_row(o, objectives, limits) or nothing for o in told]
+    losses = np.array([row[0] for row in rows], dtype=float).reshape(len(told), len(objectives))
+    violations = np.array([row[1] for row in rows], dtype=float).reshape(len(told), limits)
     costs = np.array([o.cost_s for o in told], dtype=float)
     return History(tuple(o.config for o in told), losses, violations, np.isnan(losses).any(axis=1), costs)
+
+
+def _row(
+    observation: Observation, objectives: Sequence[Objective], limits: int
+) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
+    """Losses and violations; a limit that says nothing (NaN, or not given) counts as unknown: infinite."""
+    values = observation.values
+    if values is None or not all(map(math.isfinite, values)):
+        return None
+    losses = tuple(objective.loss(v) for objective, v in zip(objectives, values, strict=True))
+    violations = tuple(math.inf if math.isnan(v) else v for v in observation.violations)
+    return losses, violations + (math.inf,) * (limits - len(violations))
 
 
 def imputed_losses(history: History) -> Floats:

@@ -42,15 +42,22 @@ class Process:
 
     def believing(self, x: Floats) -> Process:
         """The process that has also seen its own mean at ``x``: surer there, the same everywhere else."""
-        seen = np.concatenate([self._x, x]), np.concatenate([self._y, self.predict(x)[0]])
+        seen = np.concatenate([self._x, x]), np.concatenate([self._y, self.mean(x)])
         return Process(self._kernel, self._group, *seen)
+
+    def mean(self, x: Floats) -> Floats:
+        """The mean at each row, in the target's own units."""
+        return np.asarray(self._mean + self._std * (self._cross(x) @ self._alpha))
 
     def predict(self, x: Floats) -> tuple[Floats, Floats]:
         """Mean and standard deviation (without noise) at each row, in the target's own units."""
-        cross = self._kernel.signal * _matern(_squared(x * self._scale, self._x * self._scale))
+        cross = self._cross(x)
         shrunk = solve_triangular(self._lower, cross.T, lower=True, check_finite=False)
         variance = np.maximum(self._kernel.signal - (shrunk**2).sum(axis=0), 1e-10)
         return self._mean + self._std * (cross @ self._alpha), self._std * np.sqrt(variance)
+
+    def _cross(self, x: Floats) -> Floats:
+        return self._kernel.signal * _matern(_squared(x * self._scale, self._x * self._scale))
 
 
 def fit(group: NDArray[np.intp], x: Floats, y: Floats) -> Kernel:

@@ -1,6 +1,6 @@
 """What the user writes: a YAML space file becomes a StudyFile, or a list of problems with file and line.
 
-``file.py`` reads the file and is the place to start; ``space.py`` is what comes out, ``model.py`` the settings.
+``file.py`` reads the file and is the place to start; ``space.py`` and ``model.py`` are what comes out.
 """
 
 from tuner.space.definition import definition_differences, study_definition

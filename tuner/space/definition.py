@@ -15,8 +15,8 @@ from tuner.space.space import flat
 def study_definition(study_file: StudyFile) -> dict[str, Any]:
     """Workload, space, baseline, objectives and constraints as plain JSON.
 
-    Paths below the file's folder are written relative to it, so that a folder may be moved. Budget, resources and
-    the like are left out: they may change while a study goes on.
+    Paths below the file's folder are written relative to it, so that a folder may be moved. Budget, resources
+    and the like are left out: they may change while a study goes on.
     """
     folder = os.path.abspath(study_file.path.parent)  # noqa: PTH100 - text to compare with, not a place to go
     return {
@@ -31,7 +31,9 @@ def study_definition(study_file: StudyFile) -> dict[str, Any]:
 
 
 def definition_differences(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """One line for each thing that differs: ``parameters.precision: was ..., now ...``. Empty where nothing does."""
+    """One line for each thing that differs: ``parameters.precision: was ..., now ...``. Empty where nothing
+    does.
+    """
     before, after = _lines(old), _lines(new)
     differences = []
     for key in dict.fromkeys((*before, *after)):
@@ -61,7 +63,9 @@ def _lines(definition: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _said(value: Any) -> str:
-    """A domain's description without its outer braces; the whole text, or a change at its end would not show."""
+    """A domain's description without its outer braces; the whole text, or a change at its end would not
+    show.
+    """
     text = json.dumps(value, ensure_ascii=False)
     return text[1:-1] if isinstance(value, dict) else text
 

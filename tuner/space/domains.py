@@ -68,7 +68,9 @@ class Choices:
 
 @dataclass(frozen=True)
 class Range:
-    """Numbers from ``low`` to ``high``. scale: linear, log, log2 (powers of two from low). Ints where is_integer."""
+    """Numbers from ``low`` to ``high``. scale: linear, log, log2 (powers of two from low). Ints where
+    is_integer.
+    """
 
     low: float
     high: float
@@ -101,7 +103,7 @@ class Range:
             return self._powers[-1]
         return self._at(count - 1)
 
-    def _at(self, index: int) -> Any:
+    def _at(self, index: int) -> float:
         # decimal arithmetic, or the third value of 0.1, 0.2, ... is 0.30000000000000004
         value = _decimal(self.low) + _decimal(self.step or 1) * index
         return int(value) if self.is_integer else float(value)
@@ -185,6 +187,11 @@ class Derived:
     def describe(self) -> dict[str, Any]:
         """Plain data for records and comparison."""
         return {"expr": self.expression.text}
+
+
+def first_of(domain: Choices | Range | Fixed) -> Any:
+    """The first choice, the lowest number, or the fixed value."""
+    return domain.low if isinstance(domain, Range) else next(domain.values())
 
 
 def _decimal(number: float) -> Decimal:

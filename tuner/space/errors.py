@@ -50,7 +50,9 @@ class Problems:
     _torn: set[Where] = field(default_factory=set)
 
     def add(self, where: Where, message: str, way_out: str = "") -> None:
-        """Note a problem, once. What else is odd in a line that YAML tore apart follows from that, and is not said."""
+        """Note a problem, once. What else is odd in a line that YAML tore apart follows from that, and is
+        not said.
+        """
         problem = Problem(where.path, where.line, f"{message}; {way_out}" if way_out else message)
         if where not in self._torn and problem not in self.found:
             self.found.append(problem)
@@ -73,7 +75,9 @@ class Problems:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The known name that was probably meant: the same last word (``task.lr`` for ``lr``), or a similar spelling."""
+    """The known name that was probably meant: the same last word (``task.lr`` for ``lr``), or a similar
+    spelling.
+    """
     import difflib
 
     names = list(dict.fromkeys(known))

@@ -40,7 +40,9 @@ class Expression:
     _run: _Step = field(compare=False, repr=False)
 
     def evaluate(self, names: Names) -> Any:
-        """Its value. ExpressionError where it has none (division by zero, null in a sum, text against number)."""
+        """Its value. ExpressionError where it has none (division by zero, null in a sum, text against
+        number).
+        """
         try:
             return self._run(names)
         except KeyError as missing:
@@ -110,7 +112,8 @@ class _Reader:
         read = _READERS.get(type(node))
         if read is None:
             raise ExpressionError(
-                f"{_source(node)} is not allowed; use names, numbers, texts, arithmetic, comparison, and or not in, min max"
+                f"{_source(node)} is not allowed; "
+                "use names, numbers, texts, arithmetic, comparison, and or not in, min max"
             )
         return read(self, node)
 
@@ -237,7 +240,9 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _truth(value: Any) -> bool:
-    """A mode such as ``compile: max-autotune`` counts as true, null as false; a number must be compared first."""
+    """A mode such as ``compile: max-autotune`` counts as true, null as false; a number must be compared
+    first.
+    """
     if isinstance(value, bool):
         return value
     if value is None or isinstance(value, str):

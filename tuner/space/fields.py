@@ -1,4 +1,6 @@
-"""Sections that are plain settings (budget, search, resources, ...): one table that parser and schema both read."""
+"""Sections that are plain settings (budget, search, resources, ...): one table that parser and schema both
+read.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,7 @@ def _text(value: Any) -> str:
 
 
 def _store(value: Any) -> str | None:
-    """MLflow's address. A file store is refused here, or MLflow would refuse it after the baseline has run."""
+    """MLflow's address. A file store is refused here, or MLflow would refuse it after the baseline ran."""
     if value is None:
         return None
     text = _text(value)
@@ -55,7 +57,8 @@ def _store(value: Any) -> str | None:
     if text == "databricks" or (found and scheme != "file"):
         return text
     raise UnitError(
-        "is a file store, which MLflow refuses; write sqlite:///mlflow.db, a server's http address, or null for none"
+        "is a file store, which MLflow refuses; "
+        "write sqlite:///mlflow.db, a server's http address, or null for none"
     )
 
 
@@ -78,7 +81,7 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
     "search": (
         Field("sampler", TEXT, "who proposes configurations; auto picks by the space and the budget"),
         Field("seed", INTEGER, "the same seed proposes the same configurations", low=0),
-        Field("concurrent_trials", INTEGER, "trials at once; more than one disturbs timings unless cores are disjoint", low=1),
+        Field("concurrent_trials", INTEGER, "trials at once; more than one may disturb timings", low=1),
     ),
     "resources": (
         Field("cpus", INTEGER, "cores of one trial (default: all / concurrent_trials)", low=1),
@@ -87,7 +90,7 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
         Field("accelerator", TEXT, "the GPU model that a trial must get, for example H100"),
     ),
     "confirm": (
-        Field("finalists", INTEGER, "how many of the front are measured again; 0 switches confirmation off", low=0),
+        Field("finalists", INTEGER, "members of the front that are measured again; 0: none", low=0),
         Field("repeats", INTEGER, "rounds of re-measuring", low=1),
         Field("baseline_repeats", INTEGER, "runs of the baseline, from which the noise is known", low=1),
     ),

@@ -1,4 +1,6 @@
-"""Reads a space file: YAML to a StudyFile, or every problem at once with file and line. READ FIRST in this folder."""
+"""Reads a space file: YAML to a StudyFile, or every problem at once with file and line. READ FIRST in this
+folder.
+"""
 
 from __future__ import annotations
 
@@ -37,8 +39,8 @@ REQUIRED = {
     "objectives": "write objectives: [tokens_per_s, val_loss_nats]",
 }
 SECTION_NAMES = (
-    "study", "workload", "parameters", "rules", "baseline", "try_first", "objectives", "constraints", "selection",
-    *SECTIONS,
+    "study", "workload", "parameters", "rules", "baseline", "try_first", "objectives", "constraints",
+    "selection", *SECTIONS,
 )  # fmt: skip
 _NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -50,8 +52,8 @@ def load_study_file(
 ) -> StudyFile:
     """The space file at ``path`` with ``--set`` overrides put in.
 
-    ``cpus`` (default: the cores that this process may use) and ``gpus`` are what the machine has; they decide the
-    size of a slot where ``resources`` does not. Raises SpaceError with everything that is wrong.
+    ``cpus`` (default: the cores that this process may use) and ``gpus`` are what the machine has; they decide
+    the size of a slot where ``resources`` does not. Raises SpaceError with everything that is wrong.
     """
     problems = Problems()
     text = _read_text(path)
@@ -155,8 +157,8 @@ class _Reader:
         for key, count in self.machine.items():
             wanted = given.get(key)
             if wanted is not None and wanted * concurrent_trials > count:
-                message = f"resources.{key}={wanted} for {concurrent_trials} trials at once, this machine has {count}"
-                self.problems.warn(self._where("resources"), message)
+                message = f"{key}={wanted} for {concurrent_trials} trials at once, this machine has {count}"
+                self.problems.warn(self._where("resources"), f"resources.{message}")
         return Resources(**{"cpus": max(1, share["cpus"]), "gpus": share["gpus"], **given})
 
     def _workload(self) -> tuple[dict[str, Any], Vocabulary]:
@@ -227,7 +229,8 @@ class _Reader:
         for metric, where in places.items():
             percentile = percentile_of(metric)
             if percentile is not None and samples is not None and samples < SAMPLES_NEEDED[percentile]:
-                message = f"{metric} needs {SAMPLES_NEEDED[percentile]} samples, a trial of the baseline takes {samples}"
+                needed = SAMPLES_NEEDED[percentile]
+                message = f"{metric} needs {needed} samples, a trial of the baseline takes {samples}"
                 fitting = [p for p in SAMPLES_NEEDED if SAMPLES_NEEDED[p] <= samples]
                 lower = f"use p{max(fitting)}, or " if fitting else ""
                 self.problems.add(where, message, f"{lower}make a trial longer")
@@ -244,7 +247,7 @@ class _Reader:
 
 
 def _locate(node: Node, key: str, default: Where) -> Where:
-    """The place of a dotted key (``metrics.file``, ``run[2]``), or of the deepest part of it that is there."""
+    """The place of a dotted key (``metrics.file``, ``run[2]``), or of the deepest part that is there."""
     where = default
     for part in re.findall(r"[^.\[\]]+", key):
         if isinstance(node, Map):

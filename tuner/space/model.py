@@ -44,7 +44,9 @@ class SearchSettings:
 
 @dataclass(frozen=True)
 class Resources:
-    """One slot: the most that one trial may use. ``cpus`` None means all cores of the machine / concurrent trials."""
+    """One slot: the most that one trial may use. ``cpus`` None means all cores of the machine / concurrent
+    trials.
+    """
 
     cpus: int | None = None
     gpus: int = 0
@@ -71,7 +73,9 @@ class TrackingSettings:
 
 @dataclass(frozen=True)
 class StudyFile:
-    """A whole space file. ``workload`` is the section with absolute paths; ``warnings`` are remarks for the user."""
+    """A whole space file. ``workload`` is the section with absolute paths; ``warnings`` are remarks for the
+    user.
+    """
 
     path: Path
     text: str

@@ -11,7 +11,9 @@ _DOTTED = ("parameters", "baseline")  # sections whose own keys are dotted names
 
 
 def apply_overrides(root: Map, overrides: Mapping[str, str], problems: Problems) -> None:
-    """Put each value into the tree; a key that the language does not know is found by whoever reads its section."""
+    """Put each value into the tree; a key that the language does not know is found by whoever reads its
+    section.
+    """
     for key, text in overrides.items():
         where = Where(f"--set {key}={text}", None)
         value = read_yaml(text, where, problems)
@@ -25,7 +27,9 @@ def apply_overrides(root: Map, overrides: Mapping[str, str], problems: Problems)
 def _put(
     node: Map, parts: list[str], value: Node, where: Where, *, is_dotted: bool, problems: Problems
 ) -> None:
-    """Descend along the longest key that is there (``task.learning_rate`` may be one key), and create the rest."""
+    """Descend along the longest key that is there (``task.learning_rate`` may be one key), and create the
+    rest.
+    """
     for length in range(len(parts), 0, -1):
         entry = node.get(".".join(parts[:length]))
         if entry is None:

@@ -30,7 +30,7 @@ FOREIGN_KEYS = {
 
 
 def read_domain(name: str, node: Node, vocabulary: Vocabulary, problems: Problems) -> Domain | None:
-    """The domain that a parameter's node describes; None, with the problems noted, where it describes none."""
+    """The domain that a parameter's node describes; None, with the problems noted, where there is none."""
     before = len(problems.found)
     domain = _domain(name, node, problems)
     if domain is None or len(problems.found) > before:
@@ -63,23 +63,23 @@ def _domain(name: str, node: Node, problems: Problems) -> Domain | None:
         )
     kind = next((key for key in DOMAIN_KEYS if key in node.keys), None)
     if kind is None:  # a nested group is taken apart before
-        problems.add(
-            node.where,
-            f"{name}={shown(plain(node))} says no values",
-            "write choices, min and max, value or expr",
-        )
+        message = f"{name}={shown(plain(node))} says no values"
+        problems.add(node.where, message, "write choices, min and max, value or expr")
         return None
+    _report_strangers(name, node, kind, problems)
+    return _of_kind(name, kind, node, problems)
+
+
+def _report_strangers(name: str, node: Map, kind: str, problems: Problems) -> None:
     for entry in node.entries:
         if entry.key not in DOMAIN_KEYS[kind]:
-            message = f"{name}.{entry.key} does not go with {kind}"
-            way_out = (
-                f"write {FOREIGN_KEYS[entry.key]}"
-                if entry.key in FOREIGN_KEYS
-                else known_names(entry.key, DOMAIN_KEYS[kind])
-            )
-            problems.add(entry.where, message, way_out)
-    entry = node.get(kind)
-    assert entry is not None
+            own = FOREIGN_KEYS.get(entry.key)
+            way_out = f"write {own}" if own else known_names(entry.key, DOMAIN_KEYS[kind])
+            problems.add(entry.where, f"{name}.{entry.key} does not go with {kind}", way_out)
+
+
+def _of_kind(name: str, kind: str, node: Map, problems: Problems) -> Domain | None:
+    entry = next(entry for entry in node.entries if entry.key == kind)
     if kind == "choices":
         return _labelled_or_listed(name, entry, problems)
     if kind == "value":

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from tuner.space.domains import Choices, Derived
+from tuner.space.domains import Choices, Derived, canonical, first_of
 from tuner.space.errors import Problems, Where, known_names, shown
 from tuner.space.expressions import Expression
 from tuner.space.parse_domains import (
@@ -36,7 +36,9 @@ class _Named:
 
 
 Words = dict[str, set[str]]
-"""The names that have a value in expressions, each with the words that it may hold (for 'put it in quotes')."""
+"""The names that have a value in expressions, each with the words that it may hold (for 'put it in
+quotes').
+"""
 
 
 def read_parameters(
@@ -112,7 +114,9 @@ def _flattened(node: Map, prefix: str, vocabulary: Vocabulary, problems: Problem
 
 
 def _is_group(name: str, node: Map, vocabulary: Vocabulary, problems: Problems) -> bool:
-    """Whether a map is a nested group; a map that only looks like a domain of another tool stays one parameter."""
+    """Whether a map is a nested group; a map that only looks like a domain of another tool stays one
+    parameter.
+    """
     keys = set(node.keys)
     if not keys or keys & set(DOMAIN_KEYS):
         return False
@@ -141,8 +145,9 @@ def _distinct(named: Iterable[_Named], problems: Problems) -> list[_Named]:
     for one in kept.values():
         for parent in _parents(one.name):
             if parent in kept:
-                message = f"{one.name} lies inside {parent}, which has a value of its own (line {kept[parent].where.line})"
-                problems.add(one.where, message, "rename one of them")
+                message = f"{one.name} lies inside {parent}, which has a value of its own"
+                line = kept[parent].where.line
+                problems.add(one.where, f"{message} (line {line})", "rename one of them")
     return list(kept.values())
 
 
@@ -163,14 +168,16 @@ def _parameter(one: _Named, vocabulary: Vocabulary, problems: Problems) -> Param
     when = _when(one, problems)
     if domain is None:
         return None
-    default = _default_label(domain, vocabulary.default(one.name))
+    default = _default_label(one.name, domain, vocabulary)
     if is_bundle:
         _check_bundle(one, domain, vocabulary, problems)
     return Parameter(one.name, domain, when, default, one.where.line or 0, is_bundle)
 
 
 def _is_free(name: str, vocabulary: Vocabulary) -> bool:
-    """A name of an open family stays one parameter, whatever its values are: it goes to the task or engine whole."""
+    """A name of an open family stays one parameter, whatever its values are: it goes to the task or engine
+    whole.
+    """
     return name.partition(".")[0] not in vocabulary.families or "." not in name
 
 
@@ -179,13 +186,17 @@ def _when(one: _Named, problems: Problems) -> Expression | None:
     return None if entry is None else read_expression(f"{one.name}.when", entry.node, problems)
 
 
-def _default_label(domain: Domain, default: Any) -> Any:
-    """Rules see labels, so the default is the label of its value where there is one."""
+def _default_label(name: str, domain: Domain, vocabulary: Vocabulary) -> Any:
+    """What rules see while the parameter is inactive: the knob's default (its label, where it has one).
+
+    Where no knob says a default, the first or lowest value stands in, as it does in the baseline.
+    """
+    if name not in vocabulary.knobs:
+        return None if isinstance(domain, Derived) else first_of(domain)
+    default = vocabulary.default(name)
     if isinstance(domain, Choices) and domain.is_labelled:
-        return next(
-            (c.label for c in domain.choices if c.value == default and type(c.value) is type(default)),
-            default,
-        )
+        same = (c.label for c in domain.choices if canonical(c.value) == canonical(default))
+        return next(same, default)
     return default
 
 

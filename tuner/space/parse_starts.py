@@ -15,7 +15,7 @@ from tuner.space.yaml_source import Map, Node, Sequence, plain
 def read_baseline(
     node: Node | None, space: Space, vocabulary: Vocabulary, problems: Problems, where: Where
 ) -> Config:
-    """The baseline's configuration: given values, for the rest the default where it is searched, else the first.
+    """The baseline: given values, for the rest the default where it is searched, else the first.
 
     ``where`` is named when the file has no baseline and the defaults break a rule.
     """
@@ -99,7 +99,7 @@ def _unknown(section: str, name: str, space: Space, vocabulary: Vocabulary) -> t
 
 
 def _value(parameter: Parameter, value: Any, vocabulary: Vocabulary) -> tuple[Any, str | None]:
-    """The value as the configuration holds it (a label, a float in a float range), and why it is not legal."""
+    """The value as the configuration holds it (a label, a float in a float range); why it is not legal."""
     name, domain = parameter.name, parameter.domain
     if isinstance(domain, Derived):
         return value, f"{name} is computed ({domain.expression}); delete it here"
@@ -137,8 +137,12 @@ def _check_effect(
     for name in given.keys() - config.keys():
         when = space.by_name[name].when
         if node is not None and when is not None and not problems.found:
-            message = f"{section}.{name}={shown(given[name])} has no effect, for its condition does not hold: {when}"
-            problems.add(node.where, message, "delete it, or change what the condition names")
+            message = f"{section}.{name}={shown(given[name])} has no effect"
+            problems.add(
+                node.where,
+                f"{message}, for its condition does not hold: {when}",
+                "delete it, or change what the condition names",
+            )
 
 
 def _check_runs(

@@ -45,25 +45,28 @@ def schema() -> dict[str, Any]:
 
 def _own_sections() -> dict[str, Any]:
     return {
-        "study": {"type": "string", "description": "the name in the records and in MLflow (default: the file's name)"},
+        "study": {"type": "string", "description": "the study's name (default: the file's)"},
         "workload": {
             "type": "object",
             "description": "what one trial runs",
             "required": ["kind"],
-            "properties": {"kind": {"type": "string", "examples": ["training", "inference", "serving", "command"]}},
+            "properties": {"kind": {"type": "string", "examples": ["training", "command"]}},
         },
         "parameters": {
             "$ref": "#/$defs/parameters",
             "description": "list = choice, map = range or expression, scalar = fixed",
         },
-        "rules": {"type": "array", "items": _EXPRESSION, "description": "combinations that must hold; the others are never run"},
+        "rules": {"type": "array", "items": _EXPRESSION, "description": "what must hold"},
         "baseline": {"$ref": "#/$defs/config", "description": "what you run today; the rest takes defaults"},
-        "try_first": {"type": "array", "items": {"$ref": "#/$defs/config"}, "description": "your own guesses"},
+        "try_first": {"type": "array", "items": {"$ref": "#/$defs/config"}, "description": "your guesses"},
         "objectives": {"type": "array", "minItems": 1, "items": {"$ref": "#/$defs/objective"}},
         "constraints": {
             "type": "object",
             "description": "limits by metric",
-            "properties": {key: {"$ref": "#/$defs/limit", "description": info.definition} for key, info in CATALOGUE.items()},
+            "properties": {
+                key: {"$ref": "#/$defs/limit", "description": info.definition}
+                for key, info in CATALOGUE.items()
+            },
             "additionalProperties": {"$ref": "#/$defs/limit"},
         },
         "selection": _selection(),

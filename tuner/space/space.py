@@ -9,13 +9,13 @@ from functools import cached_property
 from typing import Any
 
 from trials.workloads import Knob, Workload
-from tuner.space.domains import Choice, Choices, Derived, Fixed, Range, canonical
+from tuner.space.domains import Choice, Choices, Derived, Fixed, Range, canonical, first_of
 from tuner.space.errors import shown
 from tuner.space.expressions import Expression, ExpressionError
 
 Config = dict[str, Any]
-"""A configuration: active parameter name -> value; a labelled choice holds its label, ``Space.resolve`` replaces
-it by its value. Values are what YAML and JSON know; 1, 1.0 and True are three different values."""
+"""A configuration: active parameter name -> value; a labelled choice holds its label, ``Space.resolve``
+replaces it by its value. Values are what YAML and JSON know; 1, 1.0 and True are three different values."""
 
 DEGREES = ("data_parallel_degree", "tensor_parallel_degree", "pipeline_parallel_degree")
 """Their product is the fact ``world_size``; one that is not given counts as 1."""
@@ -31,8 +31,8 @@ def config_key(config: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Parameter:
-    """A tunable value. ``when`` (an Expression or None) says when it is active; ``default`` is what it holds in
-    rules while inactive; ``line`` is where the file names it.
+    """A tunable value. ``when`` (an Expression or None) says when it is active; ``default`` is what it holds
+    in rules while inactive; ``line`` is where the file names it.
 
     ``is_bundle``: its values are maps of other parameters, which the trial gets instead of it.
     """
@@ -51,10 +51,10 @@ class Parameter:
 
     @property
     def start(self) -> Any:
-        """The value where nobody says one: the default where it is in the domain, else the first or lowest."""
+        """The value where nobody says one: the default where it is in the domain, else the first."""
         if isinstance(self.domain, Derived) or self.domain.contains(self.default):
             return self.default
-        return self.domain.low if isinstance(self.domain, Range) else next(self.domain.values())
+        return first_of(self.domain)
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Rule:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why a configuration is not run: ``rule`` is the text to count by, ``reason`` the line for the reader."""
+    """Why a configuration is not run: ``rule`` is the text to count by, ``reason`` is for the reader."""
 
     rule: str
     reason: str
@@ -82,7 +82,7 @@ class Rejection:
 class Space:
     """Parameters in dependency order (a condition names earlier ones only), rules, facts.
 
-    ``held`` is what names that are no parameters hold in expressions: knobs their defaults, facts their values.
+    ``held``: what names that are no parameters hold in expressions (knobs their defaults, facts values).
     ``world`` holds ``cpus`` and ``gpus`` of one slot. Without a ``workload`` only the file's rules count.
     """
 
@@ -112,10 +112,10 @@ class Space:
             return False
 
     def configure(self, values: Mapping[str, Any]) -> Config:
-        """The configuration for these values of searched parameters: drops inactive ones, adds fixed and derived.
+        """The configuration for values of searched parameters: drops inactive ones, adds fixed and derived.
 
-        A searched parameter that is not given takes its ``start``; a derived one that cannot be computed is left
-        out, and ``rejection`` says why.
+        A searched parameter that is not given takes its ``start``; a derived one that cannot be computed is
+        left out, and ``rejection`` says why.
         """
         config: Config = {}
         for parameter in self.parameters:
@@ -137,7 +137,7 @@ class Space:
         )
 
     def contains(self, config: Mapping[str, Any]) -> bool:
-        """Whether every value lies in its domain and exactly the active parameters are there (rules aside)."""
+        """Whether each value lies in its domain and exactly the active parameters are there (rules aside)."""
         active: set[str] = set()
         for parameter in self.parameters:
             if not self.is_active(parameter, config):
@@ -158,8 +158,8 @@ class Space:
     def size(self) -> int | None:
         """How many configurations before rules (conditions respected).
 
-        None where a parameter is continuous, or so many combinations decide over conditions that counting them
-        would take minutes.
+        None where a parameter is continuous, or so many combinations decide over conditions that counting
+        them would take minutes.
         """
         total = 1
         for group in self._groups():
@@ -170,14 +170,18 @@ class Space:
         return total
 
     def configs(self) -> Iterator[Config]:
-        """Every configuration before rules, lazily, in a fixed order. ValueError where a range is continuous."""
+        """Every configuration before rules, lazily, in a fixed order. ValueError where a range is
+        continuous.
+        """
         endless = [p.name for p in self.parameters if p.domain.count() is None]
         if endless:
             raise ValueError(f"{', '.join(endless)} is continuous; give it a step or choices")
         return self._walk(self.parameters)
 
     def enumerate_valid(self, at_most: int) -> list[Config] | None:
-        """Every configuration that no rule rejects; None where continuous, or more than ``at_most`` must be looked at."""
+        """Every configuration that no rule rejects; None where continuous, or more than ``at_most`` must be
+        looked at.
+        """
         if any(parameter.domain.count() is None for parameter in self.parameters):
             return None
         valid: list[Config] = []
@@ -248,7 +252,7 @@ class Space:
         return tuple(
             p
             for p in self.parameters
-            if isinstance(p.domain, Choices) and p.domain.is_labelled or p.is_bundle
+            if p.is_bundle or (isinstance(p.domain, Choices) and p.domain.is_labelled)
         )
 
     @cached_property
@@ -347,7 +351,9 @@ class Space:
         )
 
     def _walk(self, parameters: tuple[Parameter, ...]) -> Iterator[Config]:
-        """Every assignment of these parameters, depth first without recursion; the first parameter changes slowest."""
+        """Every assignment of these parameters, depth first without recursion; the first parameter changes
+        slowest.
+        """
         stack = [self._branches(parameters, {}, 0)]
         while stack:
             branch = next(stack[-1], None)
@@ -394,7 +400,9 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def _unpacked(parameter: Parameter, label: Any) -> dict[str, Any]:
-    """What a labelled choice stands for; a value that is no label (a baseline off the grid) stands for itself."""
+    """What a labelled choice stands for; a value that is no label (a baseline off the grid) stands for
+    itself.
+    """
     assert isinstance(parameter.domain, Choices)
     choice = parameter.domain.find(label)
     value = label if choice is None else choice.value

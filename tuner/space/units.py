@@ -47,7 +47,9 @@ def gibibytes(value: object) -> float:
 
 
 def in_unit_of(metric: str, value: object) -> float:
-    """An amount in the metric's own unit (``0.9 s`` of ``latency_p90_ms`` is 900). A plain number is in it already."""
+    """An amount in the metric's own unit (``0.9 s`` of ``latency_p90_ms`` is 900). A plain number is in it
+    already.
+    """
     wanted = unit_of(metric)
     number, unit = _split(value)
     if unit in ("", wanted):

@@ -24,7 +24,9 @@ _BOOLEAN_WORDS = {
 
 @dataclass(frozen=True)
 class Vocabulary:
-    """The names and values that are legal. Without a usable workload every name is, so that other problems show."""
+    """The names and values that are legal. Without a usable workload every name is, so that other problems
+    show.
+    """
 
     workload: Workload | None = None
     section: Mapping[str, Any] = field(default_factory=dict)

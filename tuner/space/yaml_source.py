@@ -1,7 +1,7 @@
 """YAML text as a tree in which every key and value knows its line; scalars by the rules of YAML 1.2.
 
-PyYAML resolves scalars by YAML 1.1 (``on`` is true, ``1e-4`` a text), so only its composer is used, and the plain
-scalars are read here.
+PyYAML resolves scalars by YAML 1.1 (``on`` is true, ``1e-4`` a text), so only its composer is used, and the
+plain scalars are read here.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ class Sequence:
 
 @dataclass
 class Entry:
-    """A key with its value. ``key`` is stripped text; ``label`` is the key read as a scalar (1, true, small)."""
+    """A key with its value. ``key`` is stripped text; ``label`` is the key read as a scalar (1, true,
+    small).
+    """
 
     key: str
     label: Any
@@ -92,7 +94,9 @@ def plain(node: Node) -> Any:
 
 
 def read_scalar(text: str) -> Any:
-    """A plain scalar by YAML 1.2's core schema: ``1e-4`` is a number, ``on`` a word, only true and false boolean."""
+    """A plain scalar by YAML 1.2's core schema: ``1e-4`` is a number, ``on`` a word, only true and false
+    boolean.
+    """
     if text in _WORDS:
         return _WORDS[text]
     if _INT.fullmatch(text):
@@ -222,7 +226,9 @@ class _Builder:
         return Entry(key, label, where, self.build(value_node, depth + 1))
 
     def _look_for_torn(self, texts: list[str], where: Where) -> None:
-        """``{gpus: max(tp, 2)}`` is two entries to YAML: one text leaves a parenthesis open, a later one closes it."""
+        """``{gpus: max(tp, 2)}`` is two entries to YAML: one text leaves a parenthesis open, a later one
+        closes it.
+        """
         balances = [text.count("(") - text.count(")") for text in texts]
         if any(balance > 0 for balance in balances) and any(balance < 0 for balance in balances):
             begin = next(text for text, balance in zip(texts, balances, strict=True) if balance > 0)

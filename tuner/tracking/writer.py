@@ -19,6 +19,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from tuner.tracking.wire import Closing, Opening, Point, RunView
 
+_KIND = {"mlflow.experimentKind": "custom_model_development"}  # or MLflow's UI takes it for chat traces
 _PER_BATCH = 100  # MLflow's limit for parameters and for tags; metrics may be 1,000
 
 

@@ -91,7 +91,9 @@ def load(benchmarks: Path, tables: Path) -> list[Benchmark]:
 def _benchmark(entry: Mapping[str, Any], tables: Path) -> Benchmark:
     rows = list(_rows(tables / entry["table"], entry.get("where", {})))
     columns = [c for c in entry["parameters"] if len({config_key({"": row[c]}) for row in rows}) > 1]
-    parameters = tuple(Parameter(c, _choices(rows, c), None, rows[0][c], line) for line, c in enumerate(columns, 1))
+    parameters = tuple(
+        Parameter(c, _choices(rows, c), None, rows[0][c], line) for line, c in enumerate(columns, 1)
+    )
     objectives = tuple(Objective(metric, Direction(way)) for metric, way in entry["objectives"].items())
     by_key = {config_key({c: row[c] for c in columns}): row for row in reversed(rows)}
     limits = tuple(
@@ -101,11 +103,15 @@ def _benchmark(entry: Mapping[str, Any], tables: Path) -> Benchmark:
     )
     reference = tuple(o.loss(float(entry["reference"][o.metric])) for o in objectives)
     success = tuple((column, str(value)) for column, value in entry.get("failed", {}).items())
-    return Benchmark(entry["name"], TableSpace(parameters, rows=by_key), objectives, limits, reference, success)
+    return Benchmark(
+        entry["name"], TableSpace(parameters, rows=by_key), objectives, limits, reference, success
+    )
 
 
 def _rows(path: Path, where: Mapping[str, Any]) -> Iterator[Row]:
-    wanted = {c: {str(v) for v in (value if isinstance(value, list) else [value])} for c, value in where.items()}
+    wanted = {
+        c: {str(v) for v in (value if isinstance(value, list) else [value])} for c, value in where.items()
+    }
     with path.open(newline="", encoding="utf-8") as stream:
         for raw in csv.DictReader(stream):
             if all(raw[c] in values for c, values in wanted.items()):
@@ -172,8 +178,14 @@ def report(benchmarks: list[Benchmark], arms: list[str], seeds: int, trials: int
             runs = list(pool.map(_job, jobs))
             by_arm = {arm: runs[i * seeds : (i + 1) * seeds] for i, arm in enumerate(arms)}
             results[benchmark.name] = by_arm
-            print(f"\n{benchmark.name}: {len(benchmark.space.rows)} rows of {benchmark.space.size()}, {seeds} seeds")
-            print("| arm | " + " | ".join(f"at {n}" for n in CHECKPOINTS) + " | to 95% | duplicates | failed | ask ms |")
+            print(
+                f"\n{benchmark.name}: {len(benchmark.space.rows)} rows of {benchmark.space.size()}, {seeds} seeds"
+            )
+            print(
+                "| arm | "
+                + " | ".join(f"at {n}" for n in CHECKPOINTS)
+                + " | to 95% | duplicates | failed | ask ms |"
+            )
             print("|---" * (len(CHECKPOINTS) + 5) + "|")
             for arm, told in by_arm.items():
                 _print_arm(arm, told)
@@ -186,7 +198,9 @@ def _print_arm(arm: str, runs: list[Row]) -> None:
     rest = [statistics.median(run[key] for run in runs) for key in ("to95", "failed", "ask_ms")]
     duplicates = sum(run["duplicates"] for run in runs)
     print(
-        f"| {arm} | " + " | ".join(f"{share:.3f}" for share in shares) + f" | {rest[0]:g} | {duplicates} | {rest[1]:.2f}"
+        f"| {arm} | "
+        + " | ".join(f"{share:.3f}" for share in shares)
+        + f" | {rest[0]:g} | {duplicates} | {rest[1]:.2f}"
         f" | {rest[2]:.0f} |",
         flush=True,
     )

@@ -24,7 +24,11 @@ def _toy_kinds(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def completed(text: str) -> str:
     """A whole file: what a test does not say about workload, parameters and objectives is filled in below."""
-    for key, line in (("workload", WORKLOAD), ("parameters", "parameters: {precision: [fp32, bf16]}\n"), ("objectives", GOALS)):
+    for key, line in (
+        ("workload", WORKLOAD),
+        ("parameters", "parameters: {precision: [fp32, bf16]}\n"),
+        ("objectives", GOALS),
+    ):
         if f"\n{key}:" not in f"\n{text}":
             text = f"{text.rstrip()}\n{line}"
     return text.lstrip()
@@ -32,7 +36,9 @@ def completed(text: str) -> str:
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    def load(text: str, overrides: Mapping[str, str] | None = None, *, cpus: int = 4, gpus: int = 0) -> StudyFile:
+    def load(
+        text: str, overrides: Mapping[str, str] | None = None, *, cpus: int = 4, gpus: int = 0
+    ) -> StudyFile:
         path = tmp_path / "space.yaml"
         path.write_text(completed(text), encoding="utf-8")
         return load_study_file(path, overrides or {}, cpus=cpus, gpus=gpus)

@@ -76,7 +76,9 @@ def test_wandb_wandb_982_dotted_names_and_nested_maps_are_the_same(load: Load, r
     assert "engine/opt is no name for a parameter" in refuse(f"{OPEN}parameters: {{engine/opt: 3}}\n")
 
 
-def test_deepspeedai_deepspeed_autotuning_names_are_stripped_and_unknown_ones_refused(load: Load, refuse: Refuse) -> None:
+def test_deepspeedai_deepspeed_autotuning_names_are_stripped_and_unknown_ones_refused(
+    load: Load, refuse: Refuse
+) -> None:
     study = load('parameters: {"micro_batch_size ": [4, 8]}\n"budget ": {" trials": 3}\n')
     assert "micro_batch_size" in study.space.by_name
     assert study.budget.trials == 3
@@ -94,9 +96,12 @@ def test_optuna_optuna_2225_a_step_that_does_not_reach_the_maximum_is_said(load:
 def test_kubeflow_katib_2446_log_from_zero_is_refused_with_the_fix(refuse: Refuse) -> None:
     said = refuse(f"{OPEN}parameters:\n  bs: {{min: 0, max: 8, scale: log}}\n")
     assert said == (
-        "space.yaml:3: bs={min: 0, max: 8, scale: log} cannot begin at 0 with scale: log; write min: 1, or scale: linear"
+        "space.yaml:3: bs={min: 0, max: 8, scale: log} cannot begin at 0 with scale: log; "
+        "write min: 1, or scale: linear"
     )
-    assert "bs.low is not known; write min" in refuse(f"{OPEN}parameters:\n  bs: {{low: 0, high: 8, log: true}}\n")
+    assert "bs.low is not known; write min" in refuse(
+        f"{OPEN}parameters:\n  bs: {{low: 0, high: 8, log: true}}\n"
+    )
 
 
 def test_optuna_optuna_1329_log_with_a_step_is_refused_with_the_powers(refuse: Refuse) -> None:
@@ -142,6 +147,11 @@ def test_vllm_project_vllm_4232_degrees_are_checked_against_the_model_and_the_ma
     assert "with model.num_attention_heads=40, tensor_parallel_degree=3" in rejection.reason
 
 
-def test_deepspeedai_deepspeed_6914_batch_sizes_that_contradict_are_said_with_the_numbers(refuse: Refuse) -> None:
+def test_deepspeedai_deepspeed_6914_batch_sizes_that_contradict_are_said_with_the_numbers(
+    refuse: Refuse,
+) -> None:
     said = refuse("parameters: {global_batch_size: 8, micro_batch_size: 3}\n")
-    assert "the baseline cannot run: global_batch_size: global_batch_size=8 is not a multiple of micro_batch_size=3" in said
+    assert (
+        "the baseline cannot run: global_batch_size: global_batch_size=8 is not a multiple of "
+        "micro_batch_size=3" in said
+    )

@@ -33,7 +33,8 @@ def test_differences_are_lines_that_name_what_changed(load: Load) -> None:
         "workload.train_for.tokens: was 300000, now 400000",
         'parameters.precision: was "choices": ["fp32", "bf16"], now "choices": ["fp32"]',
         "rule micro_batch_size < 100: was holds, now not there",
-        "objectives: was tokens_per_s maximize, val_loss_nats minimize, now tokens_per_s maximize, accuracy maximize",
+        "objectives: was tokens_per_s maximize, val_loss_nats minimize, now tokens_per_s "
+        "maximize, accuracy maximize",
         "limit peak_memory_gib max: was 6.0, now 7.0",
         'parameters.threads: new, "value": 2',
         "baseline.threads: new, 2",
@@ -42,14 +43,22 @@ def test_differences_are_lines_that_name_what_changed(load: Load) -> None:
 
 def test_budget_and_resources_are_no_part_of_it(load: Load) -> None:
     before = study_definition(load(TEXT))
-    after = study_definition(load(f"{TEXT}budget: {{trials: 99}}\nresources: {{cpus: 1}}\nsearch: {{seed: 4}}\n", cpus=64))
+    after = study_definition(
+        load(f"{TEXT}budget: {{trials: 99}}\nresources: {{cpus: 1}}\nsearch: {{seed: 4}}\n", cpus=64)
+    )
     assert definition_differences(before, after) == []
 
 
 def test_one_and_true_are_different_and_the_order_of_parameters_is_not(load: Load) -> None:
-    one, true = (study_definition(load(f"workload: {{kind: open}}\nparameters: {{x: [{v}, 2]}}\n")) for v in ("1", "true"))
+    one, true = (
+        study_definition(load(f"workload: {{kind: open}}\nparameters: {{x: [{v}, 2]}}\n"))
+        for v in ("1", "true")
+    )
     assert definition_differences(one, true)
-    ab, ba = (study_definition(load(f"workload: {{kind: open}}\nparameters: {{{text}}}\n")) for text in ("a: 1, b: 2", "b: 2, a: 1"))
+    ab, ba = (
+        study_definition(load(f"workload: {{kind: open}}\nparameters: {{{text}}}\n"))
+        for text in ("a: 1, b: 2", "b: 2, a: 1")
+    )
     assert definition_differences(ab, ba) == []
 
 

@@ -147,7 +147,15 @@ def test_a_number_or_list_is_neither_true_nor_false(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["a" * 3000, "(" * 400 + "a" + ")" * 400, "-" * 1500 + "a", "not " * 400 + "flag", "+".join("a" * 500), "9" * 1900]
+    "text",
+    [
+        "a" * 3000,
+        "(" * 400 + "a" + ")" * 400,
+        "-" * 1500 + "a",
+        "not " * 400 + "flag",
+        "+".join("a" * 500),
+        "9" * 1900,
+    ],
 )
 def test_expressions_that_are_too_long_or_deep_are_refused(text: str) -> None:
     with pytest.raises(ExpressionError):
@@ -155,21 +163,43 @@ def test_expressions_that_are_too_long_or_deep_are_refused(text: str) -> None:
 
 
 def test_an_expression_survives_pickling() -> None:
-    copy = pickle.loads(pickle.dumps(parse_expression("a + 1")))  # noqa: S301 - its own bytes
+    copy = pickle.loads(pickle.dumps(parse_expression("a + 1")))
     assert copy.evaluate(NAMES) == 5
     assert copy == parse_expression("a + 1")
 
 
-_ATOMS = st.sampled_from(["a", "b", "zero", "flag", "mode", "nothing", "task.width", "listed", "1", "0", "2.5", "'x'", "[1, 'y']", "1e308", "2**63"])
+_ATOMS = st.sampled_from(
+    [
+        "a",
+        "b",
+        "zero",
+        "flag",
+        "mode",
+        "nothing",
+        "task.width",
+        "listed",
+        "1",
+        "0",
+        "2.5",
+        "'x'",
+        "[1, 'y']",
+        "1e308",
+        "2**63",
+    ]
+)
 _EXPRESSIONS = st.recursive(
     _ATOMS,
     lambda inner: st.one_of(
-        st.tuples(inner, st.sampled_from(["+", "-", "*", "/", "//", "%", "**", "<", "<=", "==", "!=", "in", "and", "or"]), inner).map(
-            lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"
-        ),
+        st.tuples(
+            inner,
+            st.sampled_from(["+", "-", "*", "/", "//", "%", "**", "<", "<=", "==", "!=", "in", "and", "or"]),
+            inner,
+        ).map(lambda parts: f"({parts[0]} {parts[1]} {parts[2]})"),
         inner.map(lambda text: f"not {text}"),
         inner.map(lambda text: f"-({text})"),
-        st.tuples(st.sampled_from(["min", "max"]), inner, inner).map(lambda parts: f"{parts[0]}({parts[1]}, {parts[2]})"),
+        st.tuples(st.sampled_from(["min", "max"]), inner, inner).map(
+            lambda parts: f"{parts[0]}({parts[1]}, {parts[2]})"
+        ),
     ),
     max_leaves=12,
 )

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 import tuner.space
 from tests.unit.space.conftest import Load, completed
 from tuner.space import SpaceError, StudyFile, load_study_file
+from tuner.space.file import SECTION_NAMES
 
 WHOLE = """
 study: everything
@@ -29,6 +30,11 @@ constraints: {val_loss_nats: {max_increase: 0.02}}
 selection: {rule: knee}
 budget: {trials: 40, wall_time: 30 min}
 """
+
+SHAPES = (
+    *("null", "3", "x", "true", "1e999", "[]", "{}", "[3]", "[{}]", "[[1]]"),
+    *("{a: 1}", "{a: [1]}", "{a: {b: 1}}", "{max: 3}", "{kind: toy, train_for: {tokens: 1}}"),
+)
 
 
 def test_a_whole_file_becomes_a_study(load: Load) -> None:
@@ -71,7 +77,9 @@ def test_reading_a_file_loads_no_heavy_library() -> None:
         "heavy = {'torch', 'ray', 'optuna', 'mlflow', 'sqlalchemy', 'numpy', 'pydantic'} & set(sys.modules)\n"
         "sys.exit(str(heavy) if heavy else 0)\n"
     )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
     assert done.returncode == 0, done.stderr
 
 
@@ -87,7 +95,30 @@ def test_problems_know_their_path_and_line(tmp_path: Path) -> None:
 
 def _mutations(text: str) -> st.SearchStrategy[str]:
     """The whole file with a piece cut out, doubled or replaced by something hostile."""
-    pieces = st.sampled_from(["", "[", "}", "'", '"', ": ", "\n", "\n  ", "- ", "null", "1e999", "{", "&a", "*a", "!!x", "{}", "[]", "true", "\t", "#"])
+    pieces = st.sampled_from(
+        [
+            "",
+            "[",
+            "}",
+            "'",
+            '"',
+            ": ",
+            "\n",
+            "\n  ",
+            "- ",
+            "null",
+            "1e999",
+            "{",
+            "&a",
+            "*a",
+            "!!x",
+            "{}",
+            "[]",
+            "true",
+            "\t",
+            "#",
+        ]
+    )
     return st.tuples(st.integers(0, len(text)), st.integers(0, 30), pieces).map(
         lambda cut: text[: cut[0]] + cut[2] + text[cut[0] + cut[1] :]
     )
@@ -103,8 +134,7 @@ def test_a_damaged_file_is_read_or_refused_with_problems(load: Load, text: str) 
 
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(st.sampled_from(["study", "rules", "baseline", "try_first", "objectives", "constraints", "selection", "budget", "search", "resources", "confirm", "tracking", "workload", "parameters"]),
-       st.sampled_from(["null", "3", "x", "[]", "{}", "[3]", "[{}]", "[[1]]", "{a: 1}", "{a: [1]}", "{a: {b: 1}}", "true", "1e999", "{kind: toy, train_for: {tokens: 1}}", "{max: 3}"]))  # fmt: skip
+@given(st.sampled_from(SECTION_NAMES), st.sampled_from(SHAPES))
 def test_any_shape_in_any_section_is_read_or_refused(load: Load, section: str, value: str) -> None:
     try:
         load(completed(f"{section}: {value}\n"))

@@ -10,9 +10,13 @@ from tuner.space.model import Selection
 
 def test_directions_come_from_the_catalogue_or_from_the_file(load: Load) -> None:
     study = load(
-        "workload: {kind: open}\nparameters: {x: [1, 2]}\nobjectives: [tokens_per_s, {metric: f1, direction: maximize}]\n"
+        "workload: {kind: open}\nparameters: {x: [1, 2]}\n"
+        "objectives: [tokens_per_s, {metric: f1, direction: maximize}]\n"
     )
-    assert study.objectives == (Objective("tokens_per_s", Direction.MAXIMIZE), Objective("f1", Direction.MAXIMIZE))
+    assert study.objectives == (
+        Objective("tokens_per_s", Direction.MAXIMIZE),
+        Objective("f1", Direction.MAXIMIZE),
+    )
     assert study.wanted == ("tokens_per_s", "f1")
 
 
@@ -29,7 +33,10 @@ def test_an_unusual_direction_is_reported(load: Load) -> None:
         ("tokens_per_s", "is not a list"),
         ("[tokens]", "tokens is not reported by this toy workload; did you mean tokens_per_s?"),
         ("[tokens_per_s, tokens_per_s]", "objective tokens_per_s is given twice"),
-        ("[{metric: accuracy}]", "objective accuracy has no direction; write direction: maximize or minimize"),
+        (
+            "[{metric: accuracy}]",
+            "objective accuracy has no direction; write direction: maximize or minimize",
+        ),
         ("[{metric: accuracy, direction: up}]", "objective accuracy has direction=up"),
         ("[{direction: maximize}]", "an objective has no metric"),
         ("[{metric: accuracy, direction: maximize, weight: 2}]", "objective: weight is not known"),
@@ -47,7 +54,11 @@ def test_a_metric_without_a_known_direction_asks_for_one(refuse: Refuse) -> None
 
 
 def test_missing_sections_are_named_with_an_example(refuse: Refuse) -> None:
-    said = refuse("workload: {kind: toy}\nparameters: {precision: fp32}\nobjectives: {}\n".replace("objectives: {}\n", "objective: 1\n"))
+    said = refuse(
+        "workload: {kind: toy}\nparameters: {precision: fp32}\nobjectives: {}\n".replace(
+            "objectives: {}\n", "objective: 1\n"
+        )
+    )
     assert "objective is not known; did you mean objectives?" in said
 
 
@@ -68,7 +79,9 @@ def test_missing_sections_are_named_with_an_example(refuse: Refuse) -> None:
         ("peak_memory_gib: {max_relative: 110%}", LimitKind.MAX_RELATIVE, 1.1),
     ],
 )
-def test_limits_come_in_the_unit_of_their_metric(load: Load, limit: str, kind: LimitKind, amount: float) -> None:
+def test_limits_come_in_the_unit_of_their_metric(
+    load: Load, limit: str, kind: LimitKind, amount: float
+) -> None:
     study = load(f"constraints:\n  {limit}\n")
     assert study.constraints == (Constraint(limit.split(":")[0], kind, amount, 2),)
 
@@ -81,17 +94,32 @@ def test_a_metric_may_have_two_limits(load: Load) -> None:
 @pytest.mark.parametrize(
     ("limit", "said"),
     [
-        ("peak_memory: {max: 6}", "peak_memory is not reported by this toy workload; did you mean peak_memory_gib?"),
+        (
+            "peak_memory: {max: 6}",
+            "peak_memory is not reported by this toy workload; did you mean peak_memory_gib?",
+        ),
         ("peak_memory_gib: 6", "does not say which kind of limit it is; write peak_memory_gib: {max: ...}"),
         ("peak_memory_gib: {}", "does not say which kind of limit it is"),
-        ("peak_memory_gib: {maximum: 6}", "constraints.peak_memory_gib.maximum is not known; did you mean max?"),
-        ("peak_memory_gib: {max: 6 s}", "max=6 s is a time, and peak_memory_gib is in GiB; write a number in GiB"),
+        (
+            "peak_memory_gib: {maximum: 6}",
+            "constraints.peak_memory_gib.maximum is not known; did you mean max?",
+        ),
+        (
+            "peak_memory_gib: {max: 6 s}",
+            "max=6 s is a time, and peak_memory_gib is in GiB; write a number in GiB",
+        ),
         ("step_time_p50_ms: {max: 3 GiB}", "is a memory size, and step_time_p50_ms is in ms"),
-        ("val_loss_nats: {max_increase: 1%}", "for a share of the baseline write min_relative or max_relative"),
+        (
+            "val_loss_nats: {max_increase: 1%}",
+            "for a share of the baseline write min_relative or max_relative",
+        ),
         ("step_time_p50_ms: {max: 3 parsecs}", "has an unknown unit; write a number in ms"),
         ("tokens_per_s: {min_relative: 3 ms}", "is not a ratio to the baseline"),
         ("tokens_per_s: {min_relative: 0}", "must be above 0"),
-        ("val_loss_nats: {max_increase: -1}", "must not be negative; write a number from 0 up, or max_decrease"),
+        (
+            "val_loss_nats: {max_increase: -1}",
+            "must not be negative; write a number from 0 up, or max_decrease",
+        ),
         ("peak_memory_gib: {max: lots}", "is not a number; write a number, with a unit"),
         ("peak_memory_gib: {max: .nan}", "is not finite"),
         ("peak_memory_gib: {max: true}", "is not a number"),
@@ -107,8 +135,13 @@ def test_a_percentile_that_a_trial_cannot_fill_is_refused(load: Load, refuse: Re
     assert load("constraints:\n  step_time_p90_ms: {max: 1}\n").constraints  # 300 samples, 200 needed
     short = "workload: {kind: toy, train_for: {tokens: 100000}}\n"
     said = refuse(f"{short}constraints:\n  step_time_p90_ms: {{max: 1}}\n")
-    assert said == "space.yaml:3: step_time_p90_ms needs 200 samples, a trial of the baseline takes 100; use p50, or make a trial longer"
-    assert "make a trial longer" in refuse("workload: {kind: toy, train_for: {tokens: 9000}}\nobjectives: [step_time_p50_ms]\n")
+    assert (
+        said == "space.yaml:3: step_time_p90_ms needs 200 samples, a trial of the baseline takes 100; "
+        "use p50, or make a trial longer"
+    )
+    assert "make a trial longer" in refuse(
+        "workload: {kind: toy, train_for: {tokens: 9000}}\nobjectives: [step_time_p50_ms]\n"
+    )
 
 
 def test_selection_by_rule_or_by_metric_within_others(load: Load) -> None:

@@ -65,7 +65,11 @@ def test_a_huge_range_of_whole_numbers_is_counted_and_not_listed(load: Load) -> 
         ("{min: 8, max: 2}", "x={min: 8, max: 2, scale: linear} has its min above its max; swap them"),
         ("{min: 0, max: 8, scale: log}", "cannot begin at 0 with scale: log; write min: 1, or scale: linear"),
         ("{min: 0, max: 0.5, scale: log}", "write min: 0.005"),
-        ("{min: 1, max: 8, scale: log, step: 2}", "cannot have a step with scale: log; delete the step, or write scale: log2 alone (1, 2, 4, 8, ...)"),
+        (
+            "{min: 1, max: 8, scale: log, step: 2}",
+            "cannot have a step with scale: log; delete the step, or write scale: log2 alone (1, "
+            "2, 4, 8, ...)",
+        ),
         ("{min: 1, max: 8, scale: log2, step: 2}", "cannot have a step"),
         ("{min: 1, max: 8, step: 0}", "write a step above 0"),
         ("{min: 1}", "x has no max"),
@@ -96,14 +100,19 @@ def test_what_is_no_domain_is_refused_with_the_way_out(refuse: Refuse, text: str
 
 
 def test_a_maximum_that_is_never_reached_is_reported(load: Load) -> None:
-    study = load("workload: {kind: open}\nparameters:\n  x: {min: 4, max: 60, scale: log2}\n  y: {min: 0, max: 1, step: 0.3}\n")
+    study = load(
+        "workload: {kind: open}\nparameters:\n  x: {min: 4, max: 60, scale: log2}\n"
+        "  y: {min: 0, max: 1, step: 0.3}\n"
+    )
     said = "\n".join(study.warnings)
     assert "space.yaml:3: x: 60 is never tried, the last value is 32" in said
     assert "y: 1 is never tried, the last value is 0.9" in said
 
 
 def test_the_same_value_twice_is_dropped_with_a_warning(load: Load) -> None:
-    study = load("workload: {kind: open}\nparameters:\n  x: [1, 2, 1, 1.0, true]\n  y: {choices: {a: 3, b: 3}}\n")
+    study = load(
+        "workload: {kind: open}\nparameters:\n  x: [1, 2, 1, 1.0, true]\n  y: {choices: {a: 3, b: 3}}\n"
+    )
     assert [c.value for c in study.space.by_name["x"].domain.choices] == [1, 2, 1.0, True]  # type: ignore[union-attr]
     said = "\n".join(study.warnings)
     assert "space.yaml:3: x: 1 is given twice and tried once" in said
@@ -129,14 +138,18 @@ def test_an_unknown_parameter_is_an_error_with_the_nearest_name(refuse: Refuse) 
 
 
 def test_a_family_whose_names_are_known_is_closed_and_others_are_open(load: Load, refuse: Refuse) -> None:
-    assert "task.widht is no parameter of toy; did you mean task.width?" in refuse("parameters: {task.widht: 3}\n")
+    assert "task.widht is no parameter of toy; did you mean task.width?" in refuse(
+        "parameters: {task.widht: 3}\n"
+    )
     names = load('parameters: {env.OMP_NUM_THREADS: ["1", "2"], engine_args.anything: 3}\n').space.by_name
     assert set(names) == {"env.OMP_NUM_THREADS", "engine_args.anything"}
 
 
 @pytest.mark.parametrize("name", ["a b", "a/b", "batch-size", "1x", "a..b", ".a", "a."])
 def test_names_that_expressions_could_not_use_are_refused(refuse: Refuse, name: str) -> None:
-    assert "is no name for a parameter; use letters" in refuse(f'workload: {{kind: open}}\nparameters: {{"{name}": 3}}\n')
+    assert "is no name for a parameter; use letters" in refuse(
+        f'workload: {{kind: open}}\nparameters: {{"{name}": 3}}\n'
+    )
 
 
 def test_a_value_and_a_group_of_the_same_name_are_refused(refuse: Refuse) -> None:
@@ -155,12 +168,17 @@ def test_a_value_and_a_group_of_the_same_name_are_refused(refuse: Refuse) -> Non
         ("threads: 1_000", "threads=1_000 must be int; write 1000"),
         ("micro_batch_size: {min: 0, max: 8}", "micro_batch_size=0 must be at least 1"),
         ("micro_batch_size: {min: 0.5, max: 8}", "micro_batch_size=0.5 must be int"),
-        ("activation_checkpointing: true", "activation_checkpointing=true is not one of none, selective, full"),
+        (
+            "activation_checkpointing: true",
+            "activation_checkpointing=true is not one of none, selective, full",
+        ),
         ("precision: {choices: {small: fp8}}", "precision=fp8 is not one of"),
         ("precision: {value: fp8}", "precision=fp8 is not one of"),
     ],
 )
-def test_a_value_that_the_knob_refuses_is_an_error_with_the_way_out(refuse: Refuse, text: str, said: str) -> None:
+def test_a_value_that_the_knob_refuses_is_an_error_with_the_way_out(
+    refuse: Refuse, text: str, said: str
+) -> None:
     assert said in refuse(f"parameters:\n  {text}\n")
 
 
@@ -183,7 +201,10 @@ def test_all_problems_are_said_at_once_in_the_order_of_the_file(refuse: Refuse) 
 @pytest.mark.parametrize(
     ("rules", "said"),
     [
-        ("['micro_batch < 3']", "rule=micro_batch < 3 names micro_batch, which is not known; did you mean micro_batch_size?"),
+        (
+            "['micro_batch < 3']",
+            "rule=micro_batch < 3 names micro_batch, which is not known; did you mean micro_batch_size?",
+        ),
         ("[precision == bf16]", "names bf16, which is not known; if it is a text, put it in quotes: 'bf16'"),
         ("['model.num_heads > 3']", "did you mean model.num_attention_heads?"),
         ("[{a: b}]", "put the expression in quotes"),
@@ -202,7 +223,11 @@ def test_conditions_name_what_comes_later_and_order_follows(load: Load) -> None:
         '  threads: {expr: "cpus // data_parallel_degree"}\n'
         "  data_parallel_degree: [1, 2]\n"
     )
-    assert [p.name for p in study.space.parameters] == ["data_parallel_degree", "gradient_compression", "threads"]
+    assert [p.name for p in study.space.parameters] == [
+        "data_parallel_degree",
+        "gradient_compression",
+        "threads",
+    ]
     assert isinstance(study.space.by_name["threads"].domain, Derived)
 
 
@@ -214,7 +239,8 @@ def test_conditions_that_wait_for_one_another_are_refused(refuse: Refuse, text: 
 def test_a_bundle_sets_several_parameters_together(load: Load) -> None:
     study = load(
         "parameters:\n"
-        "  size: {choices: {small: {micro_batch_size: 4, task: {width: 8}}, large: {micro_batch_size: 16, task.width: 32}}}\n"
+        "  size: {choices: {small: {micro_batch_size: 4, task: {width: 8}}, large: "
+        "{micro_batch_size: 16, task.width: 32}}}\n"
         'rules: ["micro_batch_size * task.width < 500"]\n'
         "baseline: {size: small}\n"
     )
@@ -226,8 +252,14 @@ def test_a_bundle_sets_several_parameters_together(load: Load) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("size: {choices: {s: {micro_batch: 4}}}", "size: micro_batch is no parameter of toy; did you mean micro_batch_size?"),
-        ("size: {choices: {s: {micro_batch_size: 0}}}", "size, choice s: micro_batch_size=0 must be at least 1"),
+        (
+            "size: {choices: {s: {micro_batch: 4}}}",
+            "size: micro_batch is no parameter of toy; did you mean micro_batch_size?",
+        ),
+        (
+            "size: {choices: {s: {micro_batch_size: 0}}}",
+            "size, choice s: micro_batch_size=0 must be at least 1",
+        ),
         ("size: {choices: {s: {threads: 4}}}\n  threads: 2", "size sets threads, which threads sets too"),
     ],
 )
@@ -257,7 +289,14 @@ def test_any_text_as_parameters_is_read_or_refused(text: str) -> None:
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-(10**400), 10**400) | st.floats() | st.text(max_size=8),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(["min", "max", "step", "scale", "choices", "value", "expr", "when", "a"]), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(
+            st.sampled_from(["min", "max", "step", "scale", "choices", "value", "expr", "when", "a"]),
+            inner,
+            max_size=4,
+        )
+    ),
     max_leaves=8,
 )
 

@@ -35,7 +35,16 @@ MINIMAL = "workload: {kind: training}\nobjectives: [a]\n"
 
 @pytest.mark.parametrize(
     "parameter",
-    ["3", "null", "[a, 1]", "{min: 1, max: 4, scale: log2}", "{choices: {a: 1}, when: 'b > 1'}", "{value: [4]}", "{expr: 'a'}", "{learning_rate: [1]}"],
+    [
+        "3",
+        "null",
+        "[a, 1]",
+        "{min: 1, max: 4, scale: log2}",
+        "{choices: {a: 1}, when: 'b > 1'}",
+        "{value: [4]}",
+        "{expr: 'a'}",
+        "{learning_rate: [1]}",
+    ],
 )
 def test_every_form_of_a_parameter_is_valid(parameter: str) -> None:
     assert _valid(f"{MINIMAL}parameters: {{x: {parameter}}}\n")

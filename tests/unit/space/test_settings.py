@@ -53,7 +53,10 @@ def test_more_than_the_machine_has_is_reported(load: Load) -> None:
         ("budget: {trials: 2.5}", "budget.trials=2.5 is not a whole number"),
         ("budget: {trials: true}", "budget.trials=true is not a whole number"),
         ("budget: {wall_time: 30}", "budget.wall_time=30 has no unit; write 30 s or 30 min"),
-        ("budget: {wall_time: 30 minutes}", "budget.wall_time=30 minutes is not a duration; write 20 s, 30 min"),
+        (
+            "budget: {wall_time: 30 minutes}",
+            "budget.wall_time=30 minutes is not a duration; write 20 s, 30 min",
+        ),
         ("budget: {wall_time: 0 min}", "must be longer than 0"),
         ("budget: 40", "budget=40 is not a map; write budget: {trials: ...}"),
         ("search: {seed: -1}", "search.seed=-1 must be at least 0"),
@@ -62,7 +65,10 @@ def test_more_than_the_machine_has_is_reported(load: Load) -> None:
         ("resources: {memory: 6}", "resources.memory=6 has no unit; write 6 GiB"),
         ("resources: {memory: 6 min}", "is not a memory size"),
         ("confirm: {finalists: -1}", "must be at least 0"),
-        ("tracking: {mlflow: ./mlruns}", "tracking.mlflow=./mlruns is a file store, which MLflow refuses; write sqlite:///mlflow.db"),
+        (
+            "tracking: {mlflow: ./mlruns}",
+            "tracking.mlflow=./mlruns is a file store, which MLflow refuses; write sqlite:///mlflow.db",
+        ),
         ("tracking: {mlflow: 'file:///tmp/mlruns'}", "is a file store, which MLflow refuses"),
         ("study: a/b", "study=a/b is no name for a study"),
         ("study: [a]", "is no name for a study"),
@@ -85,7 +91,8 @@ def test_a_problem_of_the_workload_has_the_line_of_its_key(refuse: Refuse) -> No
 def test_environment_variables_are_left_in_place_and_a_missing_one_is_said(
     load: Load, refuse: Refuse, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    text = 'workload: {kind: toy, token: "${TUNER_TEST_TOKEN}"}\nparameters: {env.KEY: "x-${TUNER_TEST_TOKEN}"}\n'
+    variable = "${TUNER_TEST_TOKEN}"
+    text = f'workload: {{kind: toy, token: "{variable}"}}\nparameters: {{env.KEY: "x-{variable}"}}\n'
     monkeypatch.delenv("TUNER_TEST_TOKEN", raising=False)
     said = refuse(text)
     assert said.count("${TUNER_TEST_TOKEN} is not set in the environment; export TUNER_TEST_TOKEN=...") == 2
@@ -115,7 +122,9 @@ def test_set_replaces_and_adds_by_dotted_key(load: Load) -> None:
 
 
 def test_set_reaches_into_a_parameter_that_is_a_map(load: Load) -> None:
-    study = load("parameters: {micro_batch_size: {min: 1, max: 4}}\n", {"parameters.micro_batch_size.max": "6"})
+    study = load(
+        "parameters: {micro_batch_size: {min: 1, max: 4}}\n", {"parameters.micro_batch_size.max": "6"}
+    )
     assert study.space.size() == 6
 
 
@@ -137,15 +146,30 @@ def test_set_of_what_is_not_known_names_the_option(refuse: Refuse, key: str, val
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"), [("20 s", 20), ("30 min", 1800), ("1.5h", 5400), ("1 h 30 min", 5400), ("500 ms", 0.5), ("2 d", 172800)]
+    ("text", "expected"),
+    [("20 s", 20), ("30 min", 1800), ("1.5h", 5400), ("1 h 30 min", 5400), ("500 ms", 0.5), ("2 d", 172800)],
 )
 def test_durations(text: str, expected: float) -> None:
     assert seconds(text) == expected
 
 
-@given(st.one_of(st.text(max_size=20), st.floats(), st.integers(-(10**300), 10**300), st.none(), st.lists(st.integers(), max_size=2)))
+@given(
+    st.one_of(
+        st.text(max_size=20),
+        st.floats(),
+        st.integers(-(10**300), 10**300),
+        st.none(),
+        st.lists(st.integers(), max_size=2),
+    )
+)
 def test_any_amount_is_read_or_refused(value: object) -> None:
-    for read in (seconds, gibibytes, ratio, lambda v: in_unit_of("latency_p50_ms", v), lambda v: in_unit_of("f1", v)):
+    for read in (
+        seconds,
+        gibibytes,
+        ratio,
+        lambda v: in_unit_of("latency_p50_ms", v),
+        lambda v: in_unit_of("f1", v),
+    ):
         try:
             amount = read(value)
         except UnitError:

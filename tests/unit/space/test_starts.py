@@ -26,7 +26,9 @@ def test_the_baseline_takes_defaults_where_they_are_searched_else_the_first(load
 
 
 def test_the_baseline_may_lie_off_the_grid(load: Load) -> None:
-    study = load(f"{PARAMETERS}baseline: {{micro_batch_size: 24, precision: fp16, task: {{learning_rate: 1}}}}\n")
+    study = load(
+        f"{PARAMETERS}baseline: {{micro_batch_size: 24, precision: fp16, task: {{learning_rate: 1}}}}\n"
+    )
     assert study.baseline["micro_batch_size"] == 24
     assert study.baseline["task.learning_rate"] == 1.0
     assert isinstance(study.baseline["task.learning_rate"], float)
@@ -34,19 +36,27 @@ def test_the_baseline_may_lie_off_the_grid(load: Load) -> None:
 
 
 def test_the_baseline_may_differ_from_a_fixed_value(load: Load) -> None:
-    assert load("parameters: {precision: bf16}\nbaseline: {precision: fp32}\n").baseline == {"precision": "fp32"}
+    assert load("parameters: {precision: bf16}\nbaseline: {precision: fp32}\n").baseline == {
+        "precision": "fp32"
+    }
 
 
 @pytest.mark.parametrize(
     ("baseline", "said"),
     [
         ("{precison: fp32}", "baseline.precison is not known; did you mean precision?"),
-        ("{compile: true}", "baseline.compile is not among the parameters; add it there as a fixed value: compile: ..."),
+        (
+            "{compile: true}",
+            "baseline.compile is not among the parameters; add it there as a fixed value: compile: ...",
+        ),
         ("{precision: fp8}", "baseline: precision=fp8 is not one of"),
         ("{micro_batch_size: many}", "baseline: micro_batch_size=many is not a number"),
         ("{threads: 3}", "threads is computed (cpus); delete it here"),
         ("[fp32]", "is not a map"),
-        ("{task.learning_rate: 1e-3, task: {learning_rate: 1e-3}}", "baseline.task.learning_rate is given twice"),
+        (
+            "{task.learning_rate: 1e-3, task: {learning_rate: 1e-3}}",
+            "baseline.task.learning_rate is given twice",
+        ),
     ],
 )
 def test_a_baseline_that_cannot_be_is_refused(refuse: Refuse, baseline: str, said: str) -> None:
@@ -57,7 +67,8 @@ def test_a_baseline_against_a_rule_is_refused_with_the_reason(refuse: Refuse) ->
     text = "parameters: {micro_batch_size: [8, 16]}\nrules: ['micro_batch_size < 16']\n"
     said = refuse(f"{text}baseline: {{micro_batch_size: 16}}\n")
     assert said == (
-        "space.yaml:3: the baseline cannot run: micro_batch_size < 16 does not hold with micro_batch_size=16; change the baseline"
+        "space.yaml:3: the baseline cannot run: micro_batch_size < 16 does not hold with "
+        "micro_batch_size=16; change the baseline"
     )
 
 
@@ -89,7 +100,10 @@ def test_a_labelled_choice_starts_at_the_label_of_the_default(load: Load) -> Non
 
 
 def test_a_guess_takes_the_rest_from_the_baseline(load: Load) -> None:
-    study = load(f"{PARAMETERS}baseline: {{micro_batch_size: 16}}\ntry_first: [{{precision: bf16}}, {{env.MODE: safe}}]\n")
+    study = load(
+        f"{PARAMETERS}baseline: {{micro_batch_size: 16}}\n"
+        f"try_first: [{{precision: bf16}}, {{env.MODE: safe}}]\n"
+    )
     first, second = study.try_first
     assert (first["precision"], first["micro_batch_size"]) == ("bf16", 16)
     assert (second["precision"], second["env.MODE"]) == ("fp32", "safe")
@@ -98,7 +112,8 @@ def test_a_guess_takes_the_rest_from_the_baseline(load: Load) -> None:
 def test_guesses_that_repeat_are_dropped_and_those_outside_are_reported(load: Load) -> None:
     study = load(
         "parameters: {precision: [fp32, bf16], micro_batch_size: [8, 16]}\n"
-        "try_first:\n  - {precision: fp32}\n  - {precision: bf16}\n  - {precision: bf16}\n  - {micro_batch_size: 12}\n"
+        "try_first:\n  - {precision: fp32}\n  - {precision: bf16}\n  - {precision: bf16}\n"
+        "  - {micro_batch_size: 12}\n"
     )
     assert [guess["precision"] for guess in study.try_first] == ["bf16", "fp32"]
     said = "\n".join(study.warnings)
@@ -117,5 +132,7 @@ def test_guesses_that_repeat_are_dropped_and_those_outside_are_reported(load: Lo
     ],
 )
 def test_a_guess_that_cannot_run_is_refused(refuse: Refuse, guesses: str, said: str) -> None:
-    text = "parameters: {precision: [fp32, bf16], micro_batch_size: [8, 16]}\nrules: ['micro_batch_size < 16']\n"
+    text = (
+        "parameters: {precision: [fp32, bf16], micro_batch_size: [8, 16]}\nrules: ['micro_batch_size < 16']\n"
+    )
     assert said in refuse(f"{text}try_first: {guesses}\n")

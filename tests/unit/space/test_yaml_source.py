@@ -44,7 +44,9 @@ def test_plain_scalars_follow_yaml_1_2(text: str, value: object) -> None:
     assert type(read) is type(value)
 
 
-@pytest.mark.parametrize("word", ["on", "off", "yes", "no", "y", "N", "1_000", "2024-01-01", "12:30:00", "1.2.3", "e5"])
+@pytest.mark.parametrize(
+    "word", ["on", "off", "yes", "no", "y", "N", "1_000", "2024-01-01", "12:30:00", "1.2.3", "e5"]
+)
 def test_words_of_yaml_1_1_stay_words(word: str) -> None:
     assert read_scalar(word) == word
 
@@ -114,7 +116,10 @@ def test_an_expression_that_yaml_tears_apart_is_said_to_need_quotes(line: str) -
 
 def test_a_torn_line_gives_one_problem_and_not_its_consequences(refuse: Refuse) -> None:
     said = refuse("parameters: {threads: {expr: max(micro_batch_size, 2)}, micro_batch_size: 4}\n")
-    assert said == "space.yaml:1: YAML takes the text that begins with 'max(micro_batch_size' apart at its comma; put it in quotes"
+    assert (
+        said == "space.yaml:1: YAML takes the text that begins with 'max(micro_batch_size' apart at "
+        "its comma; put it in quotes"
+    )
 
 
 def test_a_tab_as_indentation_is_named() -> None:
@@ -128,7 +133,9 @@ def test_parentheses_in_one_flow_value_are_left_alone() -> None:
     assert not problems.found
 
 
-@pytest.mark.parametrize("content", [b"\xff\xfe\x00", b"a: \x00", b"", b"- 1\n", b"text", b"a: 1\n---\nb: 2\n"])
+@pytest.mark.parametrize(
+    "content", [b"\xff\xfe\x00", b"a: \x00", b"", b"- 1\n", b"text", b"a: 1\n---\nb: 2\n"]
+)
 def test_a_file_that_is_no_space_file_is_refused_with_its_name(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.yaml"
     path.write_bytes(content)

@@ -22,7 +22,14 @@ KNOBS = (
     Knob("task.learning_rate", float, 1e-3, "rate", low=0),
     Knob("task.width", int, 64, "width", low=1),
 )
-METRICS = ("tokens_per_s", "val_loss_nats", "peak_memory_gib", "step_time_p50_ms", "step_time_p90_ms", "accuracy")
+METRICS = (
+    "tokens_per_s",
+    "val_loss_nats",
+    "peak_memory_gib",
+    "step_time_p50_ms",
+    "step_time_p90_ms",
+    "accuracy",
+)
 
 
 class ToyWorkload:
@@ -34,12 +41,16 @@ class ToyWorkload:
     def section_keys(self) -> tuple[str, ...]:
         return ("task", "data", "train_for", "token")
 
-    def resolve(self, section: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], list[WorkloadProblem]]:
+    def resolve(
+        self, section: Mapping[str, Any], folder: Path
+    ) -> tuple[dict[str, Any], list[WorkloadProblem]]:
         resolved = dict(section)
         problems = []
         if "data" in section:
-            resolved["data"] = str(folder / section["data"])
-        if section.get("train_for", {}).get("tokens", 1) < 1:
+            resolved["data"] = str(folder / str(section["data"]))
+        horizon = section.get("train_for", {"tokens": 1})
+        tokens = horizon.get("tokens") if isinstance(horizon, Mapping) else None
+        if not isinstance(tokens, int) or tokens < 1:
             problems.append(WorkloadProblem("train_for.tokens", "is below 1", "train for longer"))
         return resolved, problems
 

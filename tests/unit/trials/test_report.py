@@ -1,0 +1,60 @@
+import pytest
+
+from trials.contract import FailureKind, TrialFailure
+from trials.metrics import Key
+from trials.training.batch_plan import BatchPlan
+
+
+@pytest.fixture
+def report():
+    return pytest.importorskip("trials.training.report", reason="needs torch")
+
+
+def test_a_recompilation_restarts_the_window_behind_it(report):
+    durations, graphs = [0.01] * 60, [1] * 20 + [2] * 40
+    durations[20] = 5.0
+    window = report.cut_window(durations, [0.0] * 60, graphs)
+    assert window.warmup_steps >= 21
+    assert max(window.durations_s) == 0.01
+
+
+def test_no_step_left_to_time_is_unstable_and_names_the_counts(report):
+    with pytest.raises(TrialFailure, match="3 steps, 3 of them warm-up") as failure:
+        report.cut_window([0.01] * 3, [0.0] * 3, [])
+    assert failure.value.kind is FailureKind.UNSTABLE
+
+
+def test_throughput_counts_the_global_batch_and_its_tokens(report):
+    window = report.cut_window([0.5] * 30, [0.05] * 30, [])
+    found = report.speed_metrics(window, BatchPlan(8, 4), tokens_per_sample=128, devices=2)
+    assert found[Key.SAMPLES_PER_S].value == pytest.approx(64)
+    assert found[Key.TOKENS_PER_S].value == pytest.approx(64 * 128)
+    assert found[Key.TOKENS_PER_S_PER_GPU].value == pytest.approx(64 * 64)
+    assert found[Key.STEP_TIME_P50_MS].value == pytest.approx(500)
+    assert found[Key.DATA_WAIT_PCT].value == pytest.approx(10)
+
+
+def test_a_task_without_tokens_reports_no_tokens(report):
+    window = report.cut_window([0.5] * 30, [0.05] * 30, [])
+    assert Key.TOKENS_PER_S not in report.speed_metrics(window, BatchPlan(8, 4), None, 1)
+
+
+@pytest.mark.parametrize(("wait_s", "name"), [(0.01, "compute"), (0.05, "compute, data wait is notable"), (0.2, "data")])
+def test_waiting_for_data_is_named_from_five_and_twenty_percent_on(report, wait_s, name):
+    assert report.bottleneck(report.cut_window([0.5] * 30, [wait_s] * 30, []))["bottleneck"] == name
+
+
+def test_mfu_is_absent_where_the_peak_is_unknown_and_right_where_it_is_known(report):
+    from trials.training.precision import PRECISIONS
+    from trials.training.world import World
+
+    window = report.cut_window([1.0] * 30, [0.0] * 30, [])
+    arguments = (window, 10**12, BatchPlan(8, 2), PRECISIONS["bf16"])
+    assert report.mfu(*arguments, World(0, 1, "cpu", "cpu")) is None
+    found = report.mfu(*arguments, World(0, 1, "cuda:0", "NVIDIA H100 80GB HBM3"))
+    assert found.value == pytest.approx(100 * 6e12 / 989.4e12)
+
+
+def test_the_train_loss_is_the_mean_of_the_last_tenth(report):
+    assert report.train_loss([9.0] * 18 + [1.0, 3.0]).value == 2.0
+    assert report.train_loss([4.0]).value == 4.0
