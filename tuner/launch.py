@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
-from tuner.execution.protocol import Executor, Signal, Slots
+from tuner.execution.protocol import Executor, Slots
 from tuner.records.errors import UnknownStudy
 from tuner.records.repository import Records
 from tuner.records.rows import StudyRecord, TrialRecord
@@ -73,8 +73,10 @@ def prepare_records(file: StudyFile, records: Records, *, new_space: bool) -> in
     return len(keep)
 
 
-def note_selection(file: StudyFile, records: Records) -> None:
-    """Keep the rule of the recommendation with the study; it may be edited at any time, nothing is measured by it."""
+def note_settings(file: StudyFile, records: Records) -> None:
+    """Keep with the study what may be edited at any time (nothing is measured by the selection) or depends on the
+    place (absolute paths of the workload, which an export needs)."""
+    records.note(file.name, "workload", dict(file.workload))
     records.note(
         file.name,
         "selection",
@@ -89,26 +91,24 @@ def run_study(
     watchers: Sequence[Watcher],
     on_ready: Callable[[Study], None] = lambda study: None,
 ) -> Ending:
-    """Run a prepared study to its end. The study is claimed meanwhile; a second live run is refused."""
-    with _claimed(records, file.name):
-        records.close_interrupted(file.name)
-        note_selection(file, records)
-        recorded = records.study(file.name)
-        sampler = build_sampler(
-            file.search.sampler,
-            SearchProblem(file.space, file.objectives, file.search.seed, file.budget.trials),
-        )
-        folder = trials_folder(records.location, file.name, recorded.generation)
-        study = Study(file, records, sampler, folder, watchers, spent_s=_spent_s(recorded))
-        on_ready(study)
-        with _interruptible(study, executor):
-            if study.has_work():
-                executor.run(study, slots_of(file))
-        reason = study.stopped_because or "done"
-        records.set_stopped(file.name, reason)
-        record = records.study(file.name)
-        result = judge(record) if record.bounds is not None else None
-        return Ending(result, reason, study.failure, study.is_interrupted)
+    """Run a prepared study, which this process has claimed, to its end."""
+    records.close_interrupted(file.name)
+    note_settings(file, records)
+    recorded = records.study(file.name)
+    sampler = build_sampler(
+        file.search.sampler, SearchProblem(file.space, file.objectives, file.search.seed, file.budget.trials)
+    )
+    folder = trials_folder(records.location, file.name, recorded.generation)
+    study = Study(file, records, sampler, folder, watchers, spent_s=_spent_s(recorded))
+    on_ready(study)
+    with _interruptible(study, executor):
+        if study.has_work():
+            executor.run(study, slots_of(file))
+    reason = study.stopped_because or "nothing left to do"
+    records.set_stopped(file.name, reason)
+    record = records.study(file.name)
+    result = judge(record) if record.bounds is not None else None
+    return Ending(result, reason, study.failure, study.is_interrupted)
 
 
 def _still_fits(file: StudyFile, trial: TrialRecord) -> bool:
@@ -136,8 +136,9 @@ def machine_cores() -> int:
 
 
 @contextmanager
-def _claimed(records: Records, study: str) -> Iterator[None]:
-    records.claim(study)
+def claimed(records: Records, study: str, *, take_over: bool = False) -> Iterator[None]:
+    """Hold a study; RecordsInUse names the live run that has it already."""
+    records.claim(study, take_over=take_over)
     try:
         yield
     finally:
@@ -176,6 +177,3 @@ def _spent_s(record: StudyRecord) -> float:
         for run in trial.measurements
         if run.ended_at is not None
     )
-
-
-__all__ = ["Ending", "Signal", "StudyChanged", "prepare_records", "run_study", "slots_of", "trials_folder"]

@@ -109,6 +109,8 @@ class Study:
         self._running: dict[str, Ticket] = {}
         self._again: deque[Ticket] = deque()
         self._rejections_seen: dict[str, int] = {}
+        self._next_round = 0
+        self._folders = 0
         self._bounds: tuple[Bound, ...] | None = self._record().bounds
         self._recall()
         self._first: Job | Signal | None = None  # a job that was looked at and not yet given out
@@ -146,6 +148,7 @@ class Study:
         )
         if again is not None:
             self._again.append(again)
+            self._note(f"trial {ticket.number} is measured again: {_why_again(measurement)}")
         elif ticket.purpose in (Purpose.SEARCH, Purpose.RETRY):
             self._learn(ticket.number, measurement)
         self.time.add(measurement.phases.get("wall_s", 0.0))
@@ -438,3 +441,7 @@ class Study:
     def _note(self, message: str) -> None:
         for watcher in self.watchers:
             watcher.note(message)
+
+
+def _why_again(measurement: Measurement) -> str:
+    return str(measurement.facts.get("contaminated") or f"{measurement.failure_kind}: {measurement.message}")

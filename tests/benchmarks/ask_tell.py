@@ -2,8 +2,9 @@
 
     python tests/benchmarks/ask_tell.py --samplers auto tpe --at 100 1000 5000
 
-At each size the history is told at once (as on resuming), then 20 trials are asked for and told, and the first ask, the
-median and the 95th percentile of the others are printed. One process a sampler, so that the peak of memory is its own.
+At each size the history is told at once (as on resuming), then 20 trials are asked for and told, and the
+first ask, the median and the 95th percentile of the others are printed. One process a sampler, so that the
+peak of memory is its own.
 """
 
 from __future__ import annotations
@@ -112,10 +113,8 @@ def main() -> None:
     if given.one:
         measure(given.samplers[0], given.at[0])
         return
-    print(
-        "| sampler | trials told | first ask ms | p50 ms | p95 ms | peak RSS MiB |\n|---|---|---|---|---|---|",
-        flush=True,
-    )
+    print("| sampler | trials told | first ask ms | p50 ms | p95 ms | peak RSS MiB |")
+    print("|---|---|---|---|---|---|", flush=True)
     for name in given.samplers:
         for size in given.at:
             subprocess.run(

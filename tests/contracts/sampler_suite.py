@@ -1,7 +1,7 @@
 """What every sampler promises: subclass SamplerSuite and give it the sampler's ``name``.
 
-``python -m tests.contracts.sampler_suite NAME`` prints what a sampler asks for after ten told trials: the suite
-compares that with its own process.
+``python -m tests.contracts.sampler_suite NAME`` prints what a sampler asks for after ten told trials: the
+suite compares that with its own process.
 """
 
 from __future__ import annotations

@@ -78,22 +78,16 @@ def test_a_map_style_dataset_with_its_own_collate_is_trained(own):
             "return F.cross_entropy(model(points).float(), labels, reduction='none')",
             "Spirals.loss returned Tensor of shape (32,)",
         ),
-        ("return nn.Sequential(", "return list([", "spirals.py"),
+        ("return nn.Sequential(", "return 7 #", "Spirals.model returned int"),
         ("return self.points[400:], self.labels[400:]", "return 5", "Spirals.validation_data returned int"),
         ("return self.points[:400], self.labels[:400]", "return self.points[:400], self.labels[:9]", "equal length"),
-        ('return {"f1_like": (', 'return (', "Spirals.score"),
+        ('return {"f1_like": (model', "return 4\n        {'a': (model", "Spirals.score returned int"),
         ("(model(points).argmax(-1) == labels).float()", "torch.tensor(0.5)", "Spirals.score returned Tensor of shape ()"),
         ("points, labels = batch\n        return F", "points, labels, rest = batch\n        return F", "Spirals.loss (spirals.py:"),
         ("from helper import CLASSES", "from helper import CLASSES\nraise ValueError('at import')", "at import"),
     ],
 )
 def test_what_is_wrong_with_a_task_is_said_by_the_name_of_its_method(own, replace, by, message):
-    if by.endswith("(["):
-        by, message = "return 7 #", "Spirals.model returned int"
-    elif by == "return (":
-        by = "return ((lambda x: None)) or ({"
-        by = "return 4\n        x = {'a': ("
-        message = "Spirals.score returned int"
     found = own(replace, by)
     assert found.failure_kind is FailureKind.CRASH
     assert message in found.message

@@ -1,4 +1,4 @@
-"""A driver in a process of its own, for tests that kill it: ``driver.py local|ray FOLDER JOBS``.
+"""A driver in a process of its own, for tests that kill it: ``driver.py local|ray|HOST:PORT FOLDER JOBS``.
 
 JOBS is JSON: a list of configurations of the fake trial. Each result is a line of JSON on stdout; a Ctrl-C cuts
 the run and the program then exits with 130, as the command line does.
@@ -27,7 +27,11 @@ class Printing(ListSource):
 
 def main() -> int:
     where, folder, jobs = sys.argv[1], Path(sys.argv[2]), json.loads(sys.argv[3])
-    executor = {"local": LocalExecutor, "ray": RayTuneExecutor}[where](program=FAKE_TRIAL)
+    executor: LocalExecutor | RayTuneExecutor
+    if where == "local":
+        executor = LocalExecutor(program=FAKE_TRIAL)
+    else:
+        executor = RayTuneExecutor(None if where == "ray" else where, program=FAKE_TRIAL)
     is_interrupted = False
 
     def on_ctrl_c(*_: Any) -> None:

@@ -1,5 +1,9 @@
 """The Ray Tune executor keeps the contract of executors."""
 
+import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,3 +39,42 @@ def test_a_place_that_cannot_run_the_jobs_is_refused_in_one_line(
         RayTuneExecutor(address, program=FAKE_TRIAL).run(source, slots)
     assert "\n" not in str(problem.value)
     assert source.ended == []
+
+
+FOREIGN_CLUSTER = """
+import sys, ray
+context = ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=sys.argv[1])
+print(context.address_info["gcs_address"], flush=True)
+sys.stdin.read()
+assert ray.get(ray.remote(lambda: 1).remote()) == 1
+print("up", flush=True)
+"""
+
+
+def test_a_cluster_of_somebody_else_is_used_by_address_and_left_running(tmp_path: Path) -> None:
+    with private_runtime() as runtime:
+        environment = {**os.environ, "HOME": str(tmp_path), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+        with subprocess.Popen(
+            [sys.executable, "-c", FOREIGN_CLUSTER, str(runtime / "r")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=environment,
+        ) as cluster:
+            assert cluster.stdout
+            assert cluster.stdin
+            address = cluster.stdout.readline().strip()
+            jobs = [{"do": "complete"}, {"do": "exit", "status": 3}]
+            driver = subprocess.run(
+                [sys.executable, "-m", "tests.faults.driver", address, str(tmp_path), json.dumps(jobs)],
+                capture_output=True,
+                text=True,
+                env=environment,
+                cwd=Path(__file__).parents[2],
+                check=False,
+            )
+            cluster.stdin.close()
+            assert cluster.stdout.readline() == "up\n"
+    assert driver.stderr == ""
+    assert [json.loads(line)["kind"] for line in driver.stdout.splitlines()] == [None, "crash"]

@@ -32,20 +32,23 @@ def steady_window(durations_s: Sequence[float], earliest: int = MIN_WARMUP_STEPS
     slow step is not taken for a trend. ``first == len(durations_s)`` means that no step is left.
     """
     n = len(durations_s)
-    if n - earliest < 2 * BLOCK_STEPS:
+    if n - earliest < 4 * BLOCK_STEPS:
         return SteadyWindow(min(earliest, n), is_steady=n > earliest)
     latest = earliest + (n - earliest) // 2
+    tolerance = _tolerance(durations_s[earliest:])
     for first in range(earliest, latest + 1):
         block, rest = durations_s[first : first + BLOCK_STEPS], durations_s[first + BLOCK_STEPS :]
-        if abs(quantile(block, 0.5) / quantile(rest, 0.5) - 1) <= _tolerance(rest):
+        if abs(quantile(block, 0.5) / quantile(rest, 0.5) - 1) <= tolerance:
             return SteadyWindow(first, is_steady=True)
     return SteadyWindow(latest, is_steady=False)
 
 
-def _tolerance(rest: Sequence[float]) -> float:
-    """5%, or twice the standard error of a block's median where steps scatter more than that."""
-    if len(rest) < 4:
-        return TOLERANCE
-    low, middle, high = (quantile(rest, share) for share in (0.25, 0.5, 0.75))
-    sigma = (high - low) / 1.349  # the quartiles of a normal distribution lie 1.349 sigma apart
-    return max(TOLERANCE, 2 * 1.253 * sigma / math.sqrt(BLOCK_STEPS) / middle)
+def _tolerance(durations_s: Sequence[float]) -> float:
+    """5%, or twice the standard error of a block's median where steps scatter more than that.
+
+    Scatter is taken from the differences of neighbours, in which a trend does not show.
+    """
+    jumps = [abs(after - before) for before, after in zip(durations_s, durations_s[1:], strict=False)]
+    sigma = quantile(jumps, 0.5) / (0.6745 * math.sqrt(2))  # of a normal distribution
+    error = 1.253 * sigma / math.sqrt(BLOCK_STEPS)  # of the median of a block
+    return max(TOLERANCE, 2 * error / quantile(durations_s, 0.5))

@@ -2,16 +2,18 @@
 
 PyTorch's optimizers import ``torch._dynamo`` for two things only: to keep a function out of tracing
 (``disable``) and to end a traced graph (``graph_break``). Neither means anything while nothing is traced. So
-the module is registered unexecuted, with those two as what they are in an untraced program. Whoever asks it
-for anything else gets the real module: it is executed then, in place.
+the package is registered unexecuted, with those two as what they are in an untraced program. Whoever asks for
+anything else in it, a task that compiles on its own for instance, gets the real one: it is executed then.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.abc
 import importlib.util
 import sys
 from collections.abc import Callable
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
@@ -20,19 +22,34 @@ _LIGHT = f"{_NAME}.config"  # plain settings; activation checkpointing reads one
 
 
 class _Unexecuted(ModuleType):
-    """A module that executes itself when it is asked for an attribute that it does not have yet."""
+    """A package that executes itself when it is asked for an attribute that it does not have yet."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         if f"{_NAME}.{name}" == _LIGHT:
             return importlib.import_module(_LIGHT)
-        self.__class__ = ModuleType  # type: ignore[assignment]  # an ordinary module from here on
-        self.__dict__.pop("disable", None)
-        self.__dict__.pop("graph_break", None)
-        assert self.__spec__ is not None and self.__spec__.loader is not None
-        self.__spec__.loader.exec_module(self)
+        _execute(self)
         return getattr(self, name)
+
+
+class _SubmoduleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Executes the package before the first of its submodules is imported, as an ordinary import would."""
+
+    def find_spec(self, fullname: str, path: Any, target: ModuleType | None = None) -> ModuleSpec | None:
+        """A spec that hands out the submodule where executing the package has imported it already."""
+        package = sys.modules.get(_NAME)
+        if not fullname.startswith(f"{_NAME}.") or fullname == _LIGHT or not isinstance(package, _Unexecuted):
+            return None
+        _execute(package)
+        return ModuleSpec(fullname, self) if fullname in sys.modules else None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module that is there."""
+        return sys.modules[spec.name]
+
+    def exec_module(self, module: ModuleType) -> None:
+        """It has been executed."""
 
 
 def defer_compiler() -> None:
@@ -47,6 +64,15 @@ def defer_compiler() -> None:
     module.__dict__.update(disable=_unchanged, graph_break=_nothing)
     sys.modules[_NAME] = module
     torch._dynamo = module  # what the import statement would do
+    sys.meta_path.insert(0, _SubmoduleFinder())
+
+
+def _execute(package: ModuleType) -> None:
+    """Make an ordinary package of it, in place: whoever holds it holds the real one from here on."""
+    package.__class__ = ModuleType
+    spec = package.__spec__
+    assert spec is not None and spec.loader is not None  # noqa: S101 - set by module_from_spec
+    spec.loader.exec_module(package)
 
 
 def _unchanged(function: Callable[..., Any] | None = None, *_: Any, **__: Any) -> Any:

@@ -24,7 +24,7 @@ class CliError(click.ClickException):
 
     def __init__(self, message: str, code: ExitCode = ExitCode.BAD_INPUT) -> None:
         super().__init__(message)
-        self.exit_code = int(code)
+        self.code = code
 
     def show(self, file: object = None) -> None:
         """The message as it is, on stderr."""
@@ -38,9 +38,12 @@ def run_and_exit(command: click.Command, arguments: Sequence[str]) -> None:
 
     try:
         code = command.main(list(arguments), prog_name="tuner", standalone_mode=False)
+    except CliError as problem:
+        problem.show()
+        code = problem.code
     except click.ClickException as problem:
         problem.show()
-        code = problem.exit_code
+        code = ExitCode.BAD_INPUT
     except SpaceError as problem:
         for line in problem.problems:
             click.echo(str(line), err=True)

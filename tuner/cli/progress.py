@@ -41,6 +41,8 @@ class LineProgress:
         """The line of a measurement."""
         count = f"[{len(self._trials_seen)}/{self.file.budget.trials}]"
         label = "cold run, not counted" if ticket.is_cold else str(ticket.purpose)
+        if ticket.attempt > 1:
+            label += ", again"
         if ticket.round_number is not None:
             label += f" round {ticket.round_number + 1}"
         seconds = measurement.phases.get("wall_s")

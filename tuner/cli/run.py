@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import click
 
-from tuner.cli.check import describe
+from tuner.cli.check import describe, table_of
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.options import (
     find_space,
@@ -28,6 +26,7 @@ from tuner.cli.options import (
 @click.option("--more", type=click.IntRange(min=1), metavar="N", help="Run N more than the study already has.")
 @click.option("--dry-run", is_flag=True, help="Check, print what would run, run nothing.")
 @click.option("--new-space", is_flag=True, help="The file was edited: begin a new generation, reuse what still fits.")
+@click.option("--take-over", is_flag=True, help="Go on with a study that a run on another machine left claimed.")
 @click.option("--ray-address", metavar="ADDRESS", help="An existing Ray cluster, for example 'auto' or HOST:PORT.")
 @click.option("--no-mlflow", is_flag=True, help="Do not log to MLflow (tuner log does it later).")
 @records_option
@@ -39,6 +38,7 @@ def run(
     more: int | None,
     dry_run: bool,
     new_space: bool,
+    take_over: bool,
     ray_address: str | None,
     no_mlflow: bool,
     records: str | None,
@@ -62,16 +62,10 @@ def run(
     for warning in file.warnings:
         click.echo(f"warning: {warning}", err=True)
     if dry_run:
-        from tuner.cli.check import table_of
-
         click.echo(json.dumps(describe(file), indent=2) if as_json else table_of(file))
         click.echo("dry run: nothing was run", err=True)
         return ExitCode.DONE
-    from tuner.cli.running import run_file
+    from tuner.cli.running import Wishes, run_file
 
-    return run_file(file, records, more=more, new_space=new_space, ray_address=ray_address, as_json=as_json)
-
-
-def program_line() -> str:
-    """The command that was typed, for 'go on with ...'."""
-    return " ".join(["tuner", *sys.argv[1:]]) if Path(sys.argv[0]).name == "tuner" else " ".join(sys.argv)
+    wishes = Wishes(more, new_space, take_over, ray_address, as_json, name_typed=space)
+    return run_file(file, records, wishes)

@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import click
 
@@ -16,48 +15,67 @@ from tuner.cli.progress import LineProgress, progress_for
 from tuner.cli.summary import summary_of
 from tuner.execution.leftovers import leftovers
 from tuner.execution.protocol import ExecutionError
-from tuner.launch import Ending, StudyChanged, prepare_records, run_study
+from tuner.launch import Ending, StudyChanged, claimed, prepare_records, run_study
+from tuner.records.filesystem import is_network_filesystem
 from tuner.records.repository import Records
 from tuner.results import as_json, judge_trial
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
-from tuner.study import Study, Ticket
+from tuner.study import BASELINE, Study, Ticket, Watcher
 from tuner.tracking import MlflowTracker, TrackingError
 
 LOW_DISK_GIB = 1.0
 
 
-def run_file(
-    file: StudyFile,
-    location: str | None,
-    *,
-    more: int | None,
-    new_space: bool,
-    ray_address: str | None,
-    as_json: bool,
-) -> int:
-    """Run a checked space file; returns the exit code."""
-    from tuner.execution.ray_tune import RayTuneExecutor
+@dataclass(frozen=True)
+class Wishes:
+    """What was asked on the command line besides the file."""
 
-    with Records.open(location) as records:
-        known = _prepared(file, records, new_space)
-        if more is not None:
-            file = replace(file, budget=replace(file.budget, trials=known + more, wall_time_s=None))
+    more: int | None
+    new_space: bool
+    take_over: bool
+    ray_address: str | None
+    as_json: bool
+    name_typed: str
+
+
+def run_file(file: StudyFile, location: str | None, wishes: Wishes) -> int:
+    """Run a checked space file; returns the exit code."""
+    with Records.open(location) as records, claimed(records, file.name, take_over=wishes.take_over):
+        known = _prepared(file, records, wishes.new_space)
+        if wishes.more is not None:
+            file = replace(file, budget=replace(file.budget, trials=known + wishes.more, wall_time_s=None))
         progress = progress_for(file)
+        tracker = None
         try:
             _say_what_is_known(progress, file, records, known)
             tracker = _tracker(file, records, progress)
-            watchers = [progress, *([TrackerWatcher(tracker, records, file.name)] if tracker else [])]
-
-            def on_ready(study: Study) -> None:
-                progress.study = study
-
-            ending = run_study(file, records, RayTuneExecutor(ray_address), watchers, on_ready)
-        except ExecutionError as problem:
-            raise CliError(str(problem), ExitCode.STUDY_FAILED) from problem
+            ending = _run(file, records, wishes, progress, tracker)
+        except BaseException:
+            if tracker is not None:
+                tracker.close()
+            raise
         finally:
             progress.close()
-        return _report(file, records, ending, tracker, as_json)
+        return _report(file, records, ending, tracker, wishes)
+
+
+def _run(
+    file: StudyFile, records: Records, wishes: Wishes, progress: LineProgress, tracker: MlflowTracker | None
+) -> Ending:
+    from tuner.execution.ray_tune import RayTuneExecutor
+
+    watchers: list[Watcher] = [progress]
+    if tracker is not None:
+        watchers.append(TrackerWatcher(tracker, records, file.name))
+
+    def on_ready(study: Study) -> None:
+        progress.study = study
+
+    try:
+        return run_study(file, records, RayTuneExecutor(wishes.ray_address), watchers, on_ready)
+    except ExecutionError as problem:
+        raise CliError(str(problem), ExitCode.STUDY_FAILED) from problem
 
 
 class TrackerWatcher:
@@ -65,10 +83,12 @@ class TrackerWatcher:
 
     def __init__(self, tracker: MlflowTracker, records: Records, study: str) -> None:
         self._tracker, self._records, self._study = tracker, records, study
+        self._is_open = False
 
     def phase(self, name: str, detail: str) -> None:
         """Opens the study's run before the first trial."""
-        if name == "baseline" or self._tracker.run_id is None:
+        if not self._is_open:
+            self._is_open = True
             self._tracker.start(self._records.study(self._study))
         self._tracker.flush()
 
@@ -79,7 +99,8 @@ class TrackerWatcher:
         """Queue the trial and wait until it is written."""
         if ticket.is_cold:
             return
-        self._tracker.trial(judge_trial(self._records.study(self._study), ticket.number))
+        record = self._records.study(self._study, only=(BASELINE, ticket.number))
+        self._tracker.trial(judge_trial(record, ticket.number))
         self._tracker.flush()
 
     def note(self, message: str) -> None:
@@ -101,6 +122,8 @@ def _prepared(file: StudyFile, records: Records, new_space: bool) -> int:
 def _say_what_is_known(progress: LineProgress, file: StudyFile, records: Records, known: int) -> None:
     if known:
         progress.say(f"study '{file.name}' goes on: {known} trials are recorded in {records.location}")
+    if records.location.startswith("sqlite:///") and is_network_filesystem(records.location[len("sqlite:///") :]):
+        progress.say("warning: the records are on a network file system, where sqlite locks are unreliable")
     for leftover in leftovers():
         progress.say(f"ended what an earlier run that died left behind: {leftover.what}")
         leftover.end()
@@ -116,7 +139,7 @@ def _tracker(file: StudyFile, records: Records, progress: LineProgress) -> Mlflo
         return MlflowTracker(
             file.tracking.mlflow,
             file.tracking.experiment or file.name,
-            known_run_id=records.study(file.name).notes.get("mlflow_run_id"),
+            known_run_id=records.study(file.name, only=()).notes.get("mlflow_run_id"),
             on_parent=lambda run_id: records.note(file.name, "mlflow_run_id", run_id),
             warn=progress.say,
         )
@@ -125,26 +148,42 @@ def _tracker(file: StudyFile, records: Records, progress: LineProgress) -> Mlflo
 
 
 def _report(
-    file: StudyFile, records: Records, ending: Ending, tracker: MlflowTracker | None, json_wanted: bool
+    file: StudyFile, records: Records, ending: Ending, tracker: MlflowTracker | None, wishes: Wishes
 ) -> int:
-    say: Callable[[str], None] = lambda line: print(line, file=sys.stderr)  # noqa: E731
     result = ending.result
     if tracker is not None and result is not None:
         from tuner.cli.artifacts import study_artifacts  # plotting libraries: only now, when nothing is measured
 
-        tracker.finish(result, study_artifacts(records.study(file.name), result))
+        tracker.finish(result, study_artifacts(result.record, result))
     elif tracker is not None:
         tracker.close()
+    if result is not None and ending.failure is None:
+        click.echo(json.dumps(as_json(result), indent=2) if wishes.as_json else summary_of(result))
+    for line in _last_lines(file, records, ending, wishes):
+        print(line, file=sys.stderr)
+    return _exit_code(ending)
+
+
+def _last_lines(file: StudyFile, records: Records, ending: Ending, wishes: Wishes) -> list[str]:
     if ending.failure is not None:
-        say(f"the study failed: {ending.failure}")
-        return ExitCode.STUDY_FAILED
-    if result is not None:
-        click.echo(json.dumps(as_json(result), indent=2) if json_wanted else summary_of(result))
-    say(f"stopped: {ending.stopped_because}")
+        return [f"the study failed: {ending.failure}"]
+    lines = [f"stopped: {ending.stopped_because}"]
     if ending.is_interrupted:
-        say(f"everything measured is saved in {records.location}; go on with: tuner run {file.path}")
+        lines.append(f"everything measured is saved in {records.location}; go on with: tuner run {wishes.name_typed}")
+    elif ending.result is not None and ending.result.front:
+        lines.append(f"export the recommended one with: tuner export {file.name} -o best.yaml")
+    elif ending.result is not None:
+        lines.append(
+            f"no trial meets the limits; nearest: {ending.result.nearest_miss}. Loosen the limit, widen the space, "
+            f"or export one all the same with: tuner export {file.name} --trial N"
+        )
+    return lines
+
+
+def _exit_code(ending: Ending) -> ExitCode:
+    if ending.failure is not None:
+        return ExitCode.STUDY_FAILED
+    if ending.is_interrupted:
         return ExitCode.INTERRUPTED
-    if result is None or not result.front:
-        return ExitCode.NOTHING_FEASIBLE
-    say(f"export the recommended one with: tuner export {file.name} -o best.yaml")
-    return ExitCode.DONE
+    has_front = ending.result is not None and bool(ending.result.front)
+    return ExitCode.DONE if has_front else ExitCode.NOTHING_FEASIBLE

@@ -68,8 +68,9 @@ def shown_gain(gain: Difference | None) -> str:
         return ""
     mark = "x" if gain.is_ratio else ""
     text = f"{mark}{gain.value:.3g}" if gain.is_ratio else f"{gain.value:+.3g}"
-    if gain.low is not None and gain.high is not None:
-        text += f" [{gain.low:.3g}, {gain.high:.3g}]"
+    if gain.low is None or gain.high is None:
+        return text
+    text += f" [{gain.low:.3g}, {gain.high:.3g}]"
     return text if gain.is_beyond_noise else f"{text} within noise"
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import secrets
 import signal
 import socket
 import threading
@@ -12,7 +14,8 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from tuner.execution.marks import MARK_VARIABLE, driver_mark
+from tuner.execution.guardian import kill
+from tuner.execution.marks import MARK_VARIABLE, driver_mark, marked_processes
 from tuner.execution.placement import refuse_what_does_not_fit, usable_cores, usable_gpus
 from tuner.execution.protocol import ExecutionError, Slots
 from tuner.execution.sweeper import swept
@@ -27,6 +30,8 @@ _QUIET = {
     "RAY_TRAIN_ENABLE_V2_MIGRATION_WARNINGS": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_memory_monitor_refresh_ms": "0",  # it would kill supervisors: trials have limits of their own
+    "RAY_DEDUP_LOGS": "1",
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # "A worker died" would go to stdout; the trial's outcome says it
     "RAY_AIR_NEW_OUTPUT": "0",  # the new one prints on stdout even when told to be silent
     "TUNE_DISABLE_SIGINT_HANDLER": "1",  # it swallows Ctrl-C and lets the program exit with 0
     "TUNE_DISABLE_AUTO_CALLBACK_LOGGERS": "1",
@@ -36,8 +41,12 @@ _QUIET = {
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # its state on disk is never read
     "TUNE_WARN_THRESHOLD_S": "60",
 }
-# despite its name this decides, on Linux too, whether Ray listens on the loopback address only
-_LOOPBACK_ONLY = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+# a token of our own, or Ray writes one into the user's home; per process, because Ray keeps the first that it sees
+_OWN_RAY = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # despite its name: on Linux too, listen on the loopback address only
+    "RAY_AUTH_MODE": "token",
+    "RAY_AUTH_TOKEN": secrets.token_hex(32),
+}
 
 
 @contextmanager
@@ -48,7 +57,7 @@ def quiet_ray(is_own: bool) -> Iterator[None]:
     """
     settings = _QUIET | {MARK_VARIABLE: driver_mark()}  # whatever Ray starts carries the mark
     if is_own:
-        settings |= _LOOPBACK_ONLY
+        settings |= _OWN_RAY
     before = {name: os.environ.get(name) for name in settings}
     logger = logging.getLogger("ray")
     level = logger.level
@@ -88,6 +97,8 @@ def connected(address: str | None, slots: Slots, folder: Path) -> Iterator[None]
             stack.enter_context(swept(folder))
         put_back = stack.enter_context(_callers_signal_handlers())
         stack.callback(ray.shutdown)
+        if address is None:
+            stack.callback(_end_monitor)
         _start(address, slots, folder)
         put_back()
         if address is not None:
@@ -103,6 +114,14 @@ def _start(address: str | None, slots: Slots, folder: Path) -> None:
     except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as problem:
         what = f"reach the Ray cluster at {address}" if address else "start a Ray of our own"
         raise ExecutionError(f"cannot {what}: {str(problem).strip().splitlines()[0]}") from problem
+
+
+def _end_monitor() -> None:
+    """Ray's autoscaler monitor ignores its SIGTERM, and Ray's shutdown would wait a second for it."""
+    for pid in marked_processes(driver_mark().__eq__):
+        with contextlib.suppress(OSError):
+            if b"/monitor.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                kill(pid)
 
 
 def _refuse_an_unreachable(address: str) -> None:

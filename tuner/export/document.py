@@ -35,7 +35,7 @@ def build_document(
     runs = runs_behind(trial, record)
     baseline_runs = valid_runs(record.trials[BASELINE], record)
     given = dict(runs[-1].facts[GIVEN])
-    workload = record.definition["workload"]
+    workload = record.notes["workload"]
     return {
         "tuner_export": EXPORT_VERSION,
         "study": record.name,

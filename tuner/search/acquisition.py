@@ -1,8 +1,8 @@
 """How much a candidate is expected to add to the front.
 
-The gain in hypervolume is the mean, over random directions, of the gain in the distance that the front reaches along
-a direction (Zhang and Golovin 2020, arXiv 2006.04655). It needs no partition of the dominated space, holds for any
-number of objectives, and is the expected improvement where there is one.
+The gain in hypervolume is the mean, over random directions, of the gain in the distance that the front
+reaches along a direction (Zhang and Golovin 2020, arXiv 2006.04655). It needs no partition of the dominated
+space, holds for any number of objectives, and is the expected improvement where there is one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def expected_gain(
 ) -> Floats:
     """Expected gain of each candidate, up to a constant factor.
 
-    ``means``, ``stds`` (candidates, m) of the losses; ``front`` (f, m) and ``reference`` (m,) in the same units;
-    ``sizes`` how many directions and how many samples of each candidate to average over.
+    ``means``, ``stds`` (candidates, m) of the losses; ``front`` (f, m) and ``reference`` (m,) in the same
+    units; ``sizes`` how many directions and how many samples of each candidate to average over.
     """
     m = len(reference)
     normals = _normals(sizes[1], m, rng)

@@ -1,8 +1,9 @@
-"""The sampler used unless another is named: a model of every unseen configuration, and the expected gain of each.
+"""The sampler used unless another is named: a model of what is unseen, and the expected gain of each point.
 
-The first trials spread over the space, every other one a neighbour of the baseline. Then each objective, each limit
-and the risk of failing gets a Gaussian process, and the candidate with the largest expected gain in hypervolume,
-times the probability that it runs and meets the limits, is taken; among near equals the cheapest.
+The first trials spread over the space, every other one a neighbour of the baseline. Then each objective, each
+limit and the risk of failing gets a Gaussian process, and the candidate with the largest expected gain in
+hypervolume, times the probability that it runs and meets the limits, is taken; among near equals the
+cheapest.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # ships no types
 
 from tuner.search.base import BaseSampler, Pick
 from tuner.search.belief import Belief

@@ -1,7 +1,7 @@
 """One searched parameter as samplers see it: an axis with values, neighbours and coordinates.
 
-Values are told apart with their types, so that 1, 1.0 and true stay three values. A long or continuous range is an
-axis without listed values: points are drawn on it and rounded to what a reader can type again.
+Values are told apart with their types, so that 1, 1.0 and true stay three values. A long or continuous range
+is an axis without listed values: points are drawn on it and rounded to what a reader can type again.
 """
 
 from __future__ import annotations

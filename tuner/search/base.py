@@ -1,7 +1,7 @@
-"""What all samplers share: nothing twice, nothing that a rule rejects, everything when the rest fits the budget.
+"""What all samplers share: nothing twice, nothing that a rule rejects, everything if the rest fits the budget.
 
-A sampler adds only how it picks. Whatever it does is a function of the seed, the number asked for, what was told and
-what is pending, so that another process proposes the same after the same tells.
+A sampler adds only how it picks. Whatever it does is a function of the seed, the number asked for, what was
+told and what is pending, so that another process proposes the same after the same tells.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""What the model believes about configurations that nobody has run: objectives, limits, risk of failing, cost.
+"""What the model believes about configurations that nobody has run: objectives, limits, risk, cost.
 
-Each is a Gaussian process of its own. Hyperparameters are fitted again only each time the history has grown by a
-sixth (fits dominate the cost of an ask) and on the first so many trials by number, so that a resumed study finds the
-same ones. Configurations that are running now are believed to give what the model expects of them.
+Each is a Gaussian process of its own. Hyperparameters are fitted again only each time the history has grown
+by a sixth (fits dominate the cost of an ask) and on the first so many trials by number, so that a resumed
+study finds the same ones. Configurations that are running now are believed to give what the model expects of
+them.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ LOG_SPREAD = 2.0  # a positive quantity that spans more than this factor is mode
 
 @dataclass(frozen=True)
 class Outlook:
-    """Beliefs about n candidates: ``means``, ``stds`` (n, m) of scaled losses, ``chance`` (n,) that it runs and
-    meets the limits, ``cost`` (n,) in some increasing unit; ``front`` and ``reference`` in the scaled losses, the
-    front None where nothing feasible is known.
+    """Beliefs about n candidates: ``means``, ``stds`` (n, m) of scaled losses, ``chance`` (n,) that it runs
+    and meets the limits, ``cost`` (n,) in some increasing unit; ``front`` and ``reference`` in the scaled
+    losses, the front None where nothing feasible is known.
     """
 
     means: Floats
@@ -46,7 +47,7 @@ class Outlook:
     reference: Floats
 
     def gain(self, sizes: tuple[int, int], rng: np.random.Generator) -> Floats:
-        """(n,) expected gain in hypervolume; 1 while nothing feasible is known, then any feasible point is one."""
+        """(n,) expected gain in hypervolume; 1 while nothing feasible is known: any such point is one."""
         if self.front is None:
             return np.ones(len(self.means))
         return expected_gain(self.means, self.stds, self.front, self.reference, sizes, rng)
@@ -60,7 +61,7 @@ class Outlook:
 
 @dataclass(frozen=True)
 class _Rows:
-    """The observations that are fitted, those that predictions rest on, and what is running; with features."""
+    """The observations that are fitted, those that predictions rest on, and what is running."""
 
     early: History
     recent: History
@@ -84,10 +85,7 @@ class Belief:
         """Beliefs about the configurations with features ``x`` (n, columns)."""
         rows = self._rows(history, pending)
         scales = [Scale.of(column) for column in rows.recent.losses[~rows.recent.is_failed].T]
-        processes = [
-            self._process(rows, lambda h, i=i, scale=scale: scale.apply(h.losses[:, i]))
-            for i, scale in enumerate(scales)
-        ]
+        processes = [self._process(rows, partial(_loss, i, scale)) for i, scale in enumerate(scales)]
         chance, cost = self._chance(rows, x), self._cost(rows, x)
         if any(process is None for process in processes) or not rows.recent.is_feasible.any():
             nothing = np.zeros((len(x), len(scales)))
@@ -126,17 +124,15 @@ class Belief:
     def _chance(self, rows: _Rows, x: Floats) -> Floats:
         """(n,) probability that a configuration runs and meets every limit."""
         chance = np.ones(len(x))
-        for target in [
-            _breaks,
-            *(partial(_violation, limit=i) for i in range(rows.recent.violations.shape[1])),
-        ]:
-            y = target(rows.recent)
-            if not (y > 0).any():
-                continue
-            process = self._process(rows, target)
+        limits = range(rows.recent.violations.shape[1])
+        targets: list[tuple[Target, float]] = [(_breaks, LABEL_NOISE)]
+        targets += [(partial(_violation, limit), 0.0) for limit in limits]
+        for target, noise in targets:
+            # what was never broken is taken to hold: one process less to pay for
+            process = self._process(rows, target) if (target(rows.recent) > 0).any() else None
             if process is not None:
                 mean, std = process.predict(x)
-                chance *= probability_met(mean, np.hypot(std, LABEL_NOISE) if target is _breaks else std)
+                chance *= probability_met(mean, np.hypot(std, noise))
         return chance
 
     def _cost(self, rows: _Rows, x: Floats) -> Floats:
@@ -147,7 +143,7 @@ class Belief:
 
 @dataclass(frozen=True)
 class Scale:
-    """How a loss is modelled: as it is, or by the logarithm of the quantity where that is positive and wide."""
+    """How a loss is modelled: as it is, or by the logarithm where the quantity is positive and wide."""
 
     sign: int  # 0: as it is; +1, -1: the loss is plus or minus a positive quantity
 
@@ -155,10 +151,9 @@ class Scale:
     def of(cls, losses: Floats) -> Scale:
         """The scale that suits these losses (finite)."""
         size = np.abs(losses)
-        if len(losses) and (np.sign(losses) == np.sign(losses[0])).all() and size.min() > 0:
-            if size.max() > LOG_SPREAD * size.min():
-                return cls(int(np.sign(losses[0])))
-        return cls(0)
+        has_one_sign = len(losses) > 0 and abs(float(np.sign(losses).sum())) == len(losses)
+        is_wide = has_one_sign and float(size.max()) > LOG_SPREAD * float(size.min())
+        return cls(int(np.sign(losses[0])) if is_wide else 0)
 
     def apply(self, losses: Floats) -> Floats:
         """The scaled losses, in the same order; NaN stays NaN."""
@@ -192,7 +187,11 @@ def _breaks(history: History) -> Floats:
     return np.where(history.is_failed | np.isposinf(history.violations).any(axis=1), 1.0, -1.0)
 
 
-def _violation(history: History, limit: int) -> Floats:
+def _loss(objective: int, scale: Scale, history: History) -> Floats:
+    return scale.apply(history.losses[:, objective])
+
+
+def _violation(limit: int, history: History) -> Floats:
     column = history.violations[:, limit]
     return np.where(np.isfinite(column), column, np.nan)
 

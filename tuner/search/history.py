@@ -21,7 +21,8 @@ Bools = NDArray[np.bool_]
 @dataclass(frozen=True)
 class History:
     """n observations by number: ``losses`` (n, objectives), smaller is better, NaN where ``is_failed``;
-    ``violations`` (n, limits), <= 0 is met, infinite where unknown, NaN where ``is_failed``; ``costs_s`` (n,).
+    ``violations`` (n, limits), <= 0 is met, infinite where unknown, NaN where ``is_failed``; ``costs_s``
+    (n,).
     """
 
     configs: tuple[Config, ...]
@@ -58,8 +59,8 @@ class History:
     def windowed(self, limit: int) -> History:
         """At most ``limit`` rows: half of them the front and the best, the others the most recent.
 
-        Why: what a model costs grows with the square or cube of what it is told, and old mediocre trials teach
-        it little that the recent ones do not.
+        Why: what a model costs grows with the square or cube of what it is told, and old mediocre trials
+        teach it little that the recent ones do not.
         """
         if len(self) <= limit:
             return self

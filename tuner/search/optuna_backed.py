@@ -1,8 +1,8 @@
-"""Optuna's samplers behind the protocol. The study is in memory, rebuilt for each ask from a window of what was told.
+"""Optuna's samplers behind the protocol. The study is in memory, rebuilt for each ask from what was told.
 
-Nothing is stored: the records are the truth. What Optuna must never see (NaN, infinities, interrupted runs, values
-outside the space) is kept from it here; a failure is told as completed, bad and infeasible, because a trial told as
-failed is ignored, and the sampler then keeps proposing its neighbours.
+Nothing is stored: the records are the truth. What Optuna must never see (NaN, infinities, interrupted runs,
+values outside the space) is kept from it here; a failure is told as completed, bad and infeasible, because a
+trial told as failed is ignored, and the sampler then keeps proposing its neighbours.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Nsga2Sampler(OptunaSampler):
 
 
 def _constraints(history: History) -> dict[str, np.ndarray[Any, np.dtype[np.float64]]]:
-    """Named constraint columns, <= 0 is met; the same for every trial, none where there is nothing to tell."""
+    """Named constraint columns, <= 0 is met; the same for every trial, none where nothing is limited."""
     named = {f"limit_{i}": column for i, column in enumerate(imputed_violations(history).T)}
     if history.is_failed.any():
         named["failed"] = np.where(history.is_failed, 1.0, -1.0)

@@ -1,4 +1,4 @@
-"""The configurations that may be proposed: all of them where they can be listed, else a growing seeded sample."""
+"""The configurations that may be proposed: all of them where they can be listed, else a seeded sample."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Pool:
         return self.space.configure({axis.name: axis.draw(rng) for axis in self.axes})
 
     def draw_new(self, is_new: Callable[[Candidate], bool], rng: np.random.Generator) -> Candidate | None:
-        """A valid configuration that is not known, from a pool that is not complete; None where none is found."""
+        """A new valid configuration where the pool is not complete; None where none is found."""
         for _ in range(DRAWS):
             candidate = self.judge(self.draw(rng))
             if candidate is not None and is_new(candidate):
@@ -98,7 +98,7 @@ class Pool:
         return None
 
     def neighbours(self, config: Mapping[str, Any], rng: np.random.Generator) -> list[Candidate]:
-        """Valid configurations that differ in one parameter (and what hangs on it), in the order of the file."""
+        """Valid configurations that differ in one parameter (and what hangs on it), in the file's order."""
         filled = {axis.name: config.get(axis.name, axis.draw(rng)) for axis in self.axes}
         found: dict[str, Candidate] = {}
         for axis in self.axes:

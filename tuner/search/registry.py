@@ -1,7 +1,7 @@
 """Which samplers there are, by name; nothing heavy is imported before one is built.
 
-A package adds one through the entry point group ``tuner.samplers``: a callable that takes a SearchProblem and returns
-a Sampler.
+A package adds one through the entry point group ``tuner.samplers``: a callable that takes a SearchProblem and
+returns a Sampler.
 """
 
 from __future__ import annotations

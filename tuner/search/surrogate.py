@@ -1,7 +1,7 @@
 """A small Gaussian process: Matern 5/2, one length scale per parameter, noise fitted; numpy and scipy only.
 
-The fit is the most probable one under weak priors (Rasmussen and Williams 2006, chapter 5), found by L-BFGS from a
-fixed start, so that equal data give equal predictions in every process.
+The fit is the most probable one under weak priors (Rasmussen and Williams 2006, chapter 5), found by L-BFGS
+from a fixed start, so that equal data give equal predictions in every process.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def fit(group: NDArray[np.intp], x: Floats, y: Floats) -> Kernel:
     axes = int(group.max()) + 1
     apart = np.stack([_squared(x[:, group == axis], x[:, group == axis]) for axis in range(axes)])
     centre = np.concatenate([np.full(axes, 0.5 * np.log(axes) + 0.5), [0.0, np.log(1e-3)]])
-    spread = np.concatenate([np.full(axes, 1.0), [1.0, 1.5]])
+    spread = np.concatenate([np.full(axes, 1.0), [1.0, 2.0]])
     bounds = list(zip(centre - 3 * spread, centre + 3 * spread, strict=True))
     found = minimize(
         _negative_log_posterior, centre, args=(apart, target, centre, spread), jac=True, method="L-BFGS-B",

@@ -2,9 +2,9 @@
 
     python tests/benchmarks/search/harness.py --tables ../shared/tables --seeds 10 --arms random tpe auto
 
-Prints, as the median over the seeds, the share of the exhaustive hypervolume after 10, 25 and 50 trials, the trials to
-95%, the ratio of their geometric mean to random's, duplicates, failed trials and the time of an ask. The first row told
-is the baseline: a valid one drawn by the seed, the same for all arms.
+Prints, as the median over the seeds, the share of the exhaustive hypervolume after 10, 25 and 50 trials, the
+trials to 95%, the ratio of their geometric mean to random's, duplicates, failed trials and the time of an
+ask. The first row told is the baseline: a valid one drawn by the seed, the same for all arms.
 """
 
 from __future__ import annotations
@@ -20,9 +20,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-
-for _threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
-    os.environ.setdefault(_threads, "1")  # before numpy: one process per core
 
 import numpy as np
 import yaml
@@ -178,14 +175,10 @@ def report(benchmarks: list[Benchmark], arms: list[str], seeds: int, trials: int
             runs = list(pool.map(_job, jobs))
             by_arm = {arm: runs[i * seeds : (i + 1) * seeds] for i, arm in enumerate(arms)}
             results[benchmark.name] = by_arm
-            print(
-                f"\n{benchmark.name}: {len(benchmark.space.rows)} rows of {benchmark.space.size()}, {seeds} seeds"
-            )
-            print(
-                "| arm | "
-                + " | ".join(f"at {n}" for n in CHECKPOINTS)
-                + " | to 95% | duplicates | failed | ask ms |"
-            )
+            size = f"{len(benchmark.space.rows)} rows of {benchmark.space.size()}"
+            print(f"\n{benchmark.name}: {size}, {seeds} seeds")
+            shares = " | ".join(f"at {n}" for n in CHECKPOINTS)
+            print(f"| arm | {shares} | to 95% | duplicates | failed | ask ms |")
             print("|---" * (len(CHECKPOINTS) + 5) + "|")
             for arm, told in by_arm.items():
                 _print_arm(arm, told)
@@ -197,13 +190,8 @@ def _print_arm(arm: str, runs: list[Row]) -> None:
     shares = [statistics.median(run["share"][i] for run in runs) for i in range(len(CHECKPOINTS))]
     rest = [statistics.median(run[key] for run in runs) for key in ("to95", "failed", "ask_ms")]
     duplicates = sum(run["duplicates"] for run in runs)
-    print(
-        f"| {arm} | "
-        + " | ".join(f"{share:.3f}" for share in shares)
-        + f" | {rest[0]:g} | {duplicates} | {rest[1]:.2f}"
-        f" | {rest[2]:.0f} |",
-        flush=True,
-    )
+    told = " | ".join(f"{share:.3f}" for share in shares)
+    print(f"| {arm} | {told} | {rest[0]:g} | {duplicates} | {rest[1]:.2f} | {rest[2]:.0f} |", flush=True)
 
 
 def _print_ratios(results: Row, arms: list[str]) -> None:
