@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 from trials.contract import Outcome
 from trials.metrics import Direction, unit_of
 from tuner.objectives import Bound, Objective
 from tuner.results import StudyResult, TrialResult
+from tuner.results.wording import changes_text, value_text
 
 
 class Mark(StrEnum):
@@ -113,53 +111,24 @@ def chart_of(result: StudyResult) -> Chart:
     return Chart(result.name, axes, tuple(dots), front, _caption(result, len(shown)), result.history)
 
 
-def config_text(trial: TrialResult, names: Sequence[str] | None = None) -> list[str]:
-    """``name = value`` for each parameter (or those named), as the space file would write it."""
-    chosen = trial.config if names is None else [name for name in names if name in trial.config]
-    return [f"{name} = {value_text(trial.config[name])}" for name in chosen]
-
-
-def value_text(value: Any) -> str:
-    """A parameter's value, short."""
-    text = value if isinstance(value, str) else json.dumps(value, default=str)
-    return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-def number_text(value: float) -> str:
-    """Five digits, thousands grouped: ``24,892``, ``2.3172``, ``1.2e-07``."""
-    if not math.isfinite(value):
-        return str(value)
-    if 10_000 <= abs(value) < 1e9:
-        return f"{value:,.0f}"
-    return f"{value:.5g}"
-
-
-def label_of(trial: TrialResult) -> str:
-    """What differs from the baseline, short enough to stand beside a dot."""
-    if trial.number == 0:
-        return "baseline"
-    words = [_short(name, trial.config[name]) for name in trial.changes if name in trial.config]
-    text = ", ".join(words[:3]) + (" ..." if len(words) > 3 else "")
-    return text if len(text) <= 44 else f"{text[:41]}..."
-
-
-def _short(name: str, value: Any) -> str:
-    """Words speak for themselves (``bf16``), numbers and switches need their name (``micro_batch_size 8``)."""
-    last = name.rsplit(".", 1)[-1]
-    if isinstance(value, bool):
-        return last if value else f"no {last}"
-    return value if isinstance(value, str) and value else f"{last} {value_text(value)}"
+def config_text(trial: TrialResult) -> list[str]:
+    """``name = value`` for each parameter, as the space file would write it."""
+    return [f"{name} = {value_text(value)}" for name, value in trial.config.items()]
 
 
 def _axis(objective: Objective, result: StudyResult) -> Axis:
     units = [t.estimates[objective.metric].unit for t in result.trials if objective.metric in t.estimates]
     limits = tuple(bound for bound in result.bounds if bound.metric == objective.metric)
-    return Axis(objective.metric, units[0] if units else unit_of(objective.metric), objective.direction, limits)
+    return Axis(
+        objective.metric, units[0] if units else unit_of(objective.metric), objective.direction, limits
+    )
 
 
 def _is_complete(trial: TrialResult, result: StudyResult) -> bool:
     estimates = [trial.estimates.get(objective.metric) for objective in result.objectives]
-    return trial.outcome is Outcome.COMPLETE and all(e is not None and math.isfinite(e.value) for e in estimates)
+    return trial.outcome is Outcome.COMPLETE and all(
+        e is not None and math.isfinite(e.value) for e in estimates
+    )
 
 
 def _dot(trial: TrialResult, result: StudyResult) -> Dot:
@@ -171,7 +140,7 @@ def _dot(trial: TrialResult, result: StudyResult) -> Dot:
         trial=trial.number,
         mark=_mark(trial),
         numbers=tuple(numbers),
-        label=label_of(trial),
+        label=changes_text(trial),
         details=tuple(config_text(trial)),
         is_recommended=result.recommended is not None and result.recommended.trial == trial.number,
         shows_interval=trial.is_confirmed or trial.number == 0,
@@ -192,4 +161,8 @@ def _caption(result: StudyResult, shown: int) -> str:
     hidden = {str(kind): count for kind, count in result.failures.items()}
     hidden |= {str(o): n for o, n in result.counts.items() if o not in (Outcome.COMPLETE, Outcome.FAILED)}
     text = f"{shown} of {len(result.trials)} trials have values"
-    return f"{text}; not shown: {', '.join(f'{n} {kind}' for kind, n in hidden.items())}." if hidden else f"{text}."
+    return (
+        f"{text}; not shown: {', '.join(f'{n} {kind}' for kind, n in hidden.items())}."
+        if hidden
+        else f"{text}."
+    )

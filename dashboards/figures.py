@@ -6,15 +6,21 @@ import html
 from collections.abc import Sequence
 from typing import Any
 
-from dashboards.chart import Axis, Chart, Dot, Mark, number_text
-from dashboards.framing import axis_range, labels
+from dashboards.chart import Axis, Chart, Dot, Mark
+from dashboards.framing import Label, axis_range, key_labels, labels, trial_range
 from trials.metrics import Direction
+from tuner.results.wording import number_text
 
 BLUE, GREY, RED, AMBER, GREEN = "#2f7de1", "#8b95a3", "#d9582b", "#d99a00", "#1a9c5b"
 STYLES: dict[Mark, dict[str, Any]] = {
     Mark.INFEASIBLE: {"symbol": "x-thin", "size": 8, "color": RED, "line": {"width": 2, "color": RED}},
     Mark.OTHER: {"symbol": "circle", "size": 8, "color": GREY},
-    Mark.UNCONFIRMED: {"symbol": "circle-open", "size": 12, "color": BLUE, "line": {"width": 2, "color": BLUE}},
+    Mark.UNCONFIRMED: {
+        "symbol": "circle-open",
+        "size": 12,
+        "color": BLUE,
+        "line": {"width": 2, "color": BLUE},
+    },
     Mark.CONFIRMED: {"symbol": "circle", "size": 12, "color": BLUE},
     Mark.BASELINE: {"symbol": "diamond", "size": 14, "color": AMBER},
 }
@@ -33,7 +39,7 @@ def pair_figure(chart: Chart, x: int, y: int) -> dict[str, Any]:
         "xaxis": {"title": {"text": _safe(chart.axes[x].title)}, "range": list(axis_range(chart, x))},
         "yaxis": {"title": {"text": _safe(chart.axes[y].title)}, "range": list(axis_range(chart, y))},
         "shapes": [*_limit_lines(chart.axes[x], "x"), *_limit_lines(chart.axes[y], "y")],
-        "annotations": [_annotation(chart, label, x, y) for label in labels(chart, x, y)],
+        "annotations": [_annotation(label, label.dot.numbers[x].value, y) for label in labels(chart, x, y)],
     }
     return {"name": f"{chart.axes[x].metric} and {chart.axes[y].metric}", "data": traces, "layout": layout}
 
@@ -47,11 +53,19 @@ def history_figure(chart: Chart) -> dict[str, Any]:
         "line": {"color": BLUE, "width": 1.5, "shape": "hv"}, "hoverinfo": "skip",
     }  # fmt: skip
     layout = {
-        "xaxis": {"title": {"text": "trial"}, "rangemode": "tozero"},
+        "xaxis": {"title": {"text": "trial"}, "range": list(trial_range(chart))},
         "yaxis": {"title": {"text": _safe(axis.title)}, "range": list(axis_range(chart, 0))},
         "shapes": _limit_lines(axis, "y"),
+        "annotations": [
+            {**_annotation(label, label.dot.trial, 0), "xshift": 0, "yshift": 12}
+            for label in key_labels(chart)
+        ],
     }
-    return {"name": axis.metric, "data": [line, *_marks(chart, lambda dot: dot.trial, None, 0)], "layout": layout}
+    return {
+        "name": axis.metric,
+        "data": [line, *_marks(chart, lambda dot: dot.trial, None, 0)],
+        "layout": layout,
+    }
 
 
 def parallel_figure(chart: Chart) -> dict[str, Any]:
@@ -136,9 +150,9 @@ def _hover(chart: Chart, dot: Dot) -> str:
     return "<br>".join([*lines, "", *map(_safe, dot.details)])
 
 
-def _annotation(chart: Chart, label: Any, x: int, y: int) -> dict[str, Any]:
+def _annotation(label: Label, across: float, y: int) -> dict[str, Any]:
     return {
-        "x": label.dot.numbers[x].value, "y": label.dot.numbers[y].value, "text": _safe(label.text),
+        "x": across, "y": label.dot.numbers[y].value, "text": _safe(label.text),
         "showarrow": False, "font": {"size": 12},
         "xanchor": "left" if label.right else "right", "yanchor": "bottom" if label.up else "top",
         "xshift": 8 if label.right else -8, "yshift": 6 if label.up else -6,
@@ -146,19 +160,24 @@ def _annotation(chart: Chart, label: Any, x: int, y: int) -> dict[str, Any]:
 
 
 def _limit_lines(axis: Axis, letter: str) -> list[dict[str, Any]]:
+    """A dashed line across the whole plot for each limit on the axis."""
     other = "y" if letter == "x" else "x"
-    lines = []
-    for limit in axis.limits:
-        lines.append(
-            {
-                "type": "line", f"{letter}0": limit.value, f"{letter}1": limit.value, f"{other}0": 0, f"{other}1": 1,
-                f"{other}ref": "paper", "line": {"color": RED, "width": 1.2, "dash": "dash"},
-                "label": {
-                    "text": _safe(f"limit: {limit}"), "textposition": "start", "font": {"color": RED, "size": 11}
-                },
-            }
-        )  # fmt: skip
-    return lines
+    whole = {"type": "line", f"{other}ref": "paper", f"{other}0": 0, f"{other}1": 1}
+    line = {"color": RED, "width": 1.2, "dash": "dash"}
+    return [
+        {
+            **whole,
+            f"{letter}0": limit.value,
+            f"{letter}1": limit.value,
+            "line": line,
+            "label": {
+                "text": _safe(f"limit: {limit}"),
+                "textposition": "start",
+                "font": {"color": RED, "size": 11},
+            },
+        }
+        for limit in axis.limits
+    ]
 
 
 def _safe(text: str) -> str:

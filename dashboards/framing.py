@@ -46,10 +46,11 @@ def outside(chart: Chart, x: int, y: int) -> int:
     return sum(any(not low <= dot.numbers[i].value <= high for i, low, high in ranges) for dot in chart.dots)
 
 
-def labels(chart: Chart, x: int, y: int) -> list[Label]:
+def labels(chart: Chart, x: int, y: int, letter: float = 0.0078) -> list[Label]:
     """Labels of the front and the baseline on the side where no trial can be (nothing beats the front).
 
     A label that would cover another moves to the other side of its dot, or is left to the hover text.
+    ``letter`` is the width of a letter as a share of the plot.
     """
     right, up = _goes_up(chart.axes[x]), _goes_up(chart.axes[y])
     named = [dot for dot in chart.dots if dot.mark in _MAIN]
@@ -57,22 +58,38 @@ def labels(chart: Chart, x: int, y: int) -> list[Label]:
     placed: list[Label] = []
     boxes: list[tuple[float, float, float, float]] = []
     for dot in named[:_MOST_LABELS]:
-        text = dot.label if dot.mark is Mark.BASELINE else f"{dot.trial}: {dot.label}"
+        text = _text(dot)
         for side in ((right, up), (right, not up), (not right, up), (not right, not up)):
-            box = _box(chart, dot, x, y, side, len(text))
-            if not any(_overlap(box, other) for other in boxes) and -0.01 <= box[0] and box[2] <= 1.01:
+            box = _box(chart, dot, x, y, side, letter * len(text))
+            if not any(_overlap(box, other) for other in boxes) and box[0] >= -0.01 and box[2] <= 1.01:
                 placed.append(Label(dot, text, *side))
                 boxes.append(box)
                 break
     return placed
 
 
+def key_labels(chart: Chart) -> list[Label]:
+    """Labels of the baseline and the recommended trial, above their dots in a history."""
+    named = [dot for dot in chart.dots if dot.is_recommended or dot.mark is Mark.BASELINE]
+    return [Label(dot, _text(dot), right=True, up=True) for dot in named]
+
+
+def trial_range(chart: Chart) -> tuple[float, float]:
+    """From where to where the axis of trial numbers goes."""
+    last = max((dot.trial for dot in chart.dots), default=0)
+    return -0.04 * max(1, last), 1.08 * max(1, last)
+
+
+def _text(dot: Dot) -> str:
+    return dot.label if dot.mark is Mark.BASELINE else f"{dot.trial}: {dot.label}"
+
+
 def _box(
-    chart: Chart, dot: Dot, x: int, y: int, side: tuple[bool, bool], length: int
+    chart: Chart, dot: Dot, x: int, y: int, side: tuple[bool, bool], width: float
 ) -> tuple[float, float, float, float]:
-    """Left, bottom, right, top of a label in shares of the plot (a letter is about 0.0075 wide)."""
+    """Left, bottom, right, top of a label in shares of the plot."""
     across, along = _share(chart, x, dot), _share(chart, y, dot)
-    width, height, gap = 0.0078 * length, 0.042, 0.012
+    height, gap = 0.042, 0.012
     left = across + gap if side[0] else across - gap - width
     bottom = along + gap if side[1] else along - gap - height
     return left, bottom, left + width, bottom + height

@@ -12,7 +12,7 @@ from tuner.results import StudyResult
 def front_html(result: StudyResult) -> str:
     """The front as a self-contained page (about 5 MB, nearly all of it Plotly's script).
 
-    Two objectives: one plot. More: a choice of axes, and parallel coordinates. One: its history. No trial: says so.
+    Two objectives: one plot. More: a choice of axes, and parallel coordinates. One: its history.
     """
     chart = chart_of(result)
     pairs = chart.pairs()

@@ -3,24 +3,33 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
 from typing import Any
 
 import matplotlib
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from dashboards.chart import Axis, Chart, Mark
+from dashboards.chart import Axis, Chart, Dot, Mark
 from dashboards.figures import AMBER, BLUE, GREEN, GREY, RED, best_so_far
-from dashboards.framing import axis_range, labels
+from dashboards.framing import axis_range, key_labels, labels, trial_range
+from tuner.results.wording import number_text
 
 _STYLES: dict[Mark, dict[str, Any]] = {
     Mark.INFEASIBLE: {"marker": "x", "color": RED, "markersize": 6},
     Mark.OTHER: {"marker": "o", "color": GREY, "markersize": 5},
-    Mark.UNCONFIRMED: {"marker": "o", "color": BLUE, "markersize": 8, "markerfacecolor": "none", "markeredgewidth": 1.8},
+    Mark.UNCONFIRMED: {
+        "marker": "o",
+        "color": BLUE,
+        "markersize": 8,
+        "markerfacecolor": "none",
+        "markeredgewidth": 1.8,
+    },
     Mark.CONFIRMED: {"marker": "o", "color": BLUE, "markersize": 8},
     Mark.BASELINE: {"marker": "D", "color": AMBER, "markersize": 8},
 }
 _MOST_PANELS = 6
+_LETTER = 0.0085  # width of a letter as a share of a panel that fills the picture
 
 
 def picture(chart: Chart) -> bytes:
@@ -36,7 +45,7 @@ def _figure(chart: Chart) -> Figure:
     figure = Figure(figsize=(9.6 if columns == 1 else 15, 5.8 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, columns, squeeze=False).flatten()
-    figure.suptitle(f"{chart.study}\n{chart.caption}", fontsize=11, x=0.01, ha="left")
+    figure.suptitle(f"{chart.study}: {chart.caption}", fontsize=11, x=0.01, ha="left")
     for axes in panels[max(1, len(pairs)) :]:
         axes.set_axis_off()
     if not chart.dots:
@@ -45,14 +54,17 @@ def _figure(chart: Chart) -> Figure:
     elif not pairs:
         _history(panels[0], chart)
     for axes, (x, y) in zip(panels, pairs, strict=False):
-        _pair(axes, chart, x, y)
+        _pair(axes, chart, x, y, _LETTER * columns)
+    if chart.dots:
+        handles, names = panels[0].get_legend_handles_labels()
+        figure.legend(handles, names, loc="outside lower center", ncols=7, frameon=False, fontsize=9)
     return figure
 
 
-def _pair(axes: Any, chart: Chart, x: int, y: int) -> None:
+def _pair(axes: Any, chart: Chart, x: int, y: int, letter: float) -> None:
     axes.plot(*chart.staircase(x, y), color=BLUE, linewidth=1.2, linestyle=":", zorder=1)
     _marks(axes, chart, x, y)
-    for label in labels(chart, x, y):
+    for label in labels(chart, x, y, letter):
         axes.annotate(
             label.text,
             (label.dot.numbers[x].value, label.dot.numbers[y].value),
@@ -62,7 +74,7 @@ def _pair(axes: Any, chart: Chart, x: int, y: int) -> None:
             va="bottom" if label.up else "top",
             fontsize=9,
         )
-    _dress(axes, chart, y)
+    _dress(axes, chart, x, y)
     _limits(axes, chart.axes[x], is_x=True)
     axes.set_xlabel(chart.axes[x].title)
     axes.set_xlim(axis_range(chart, x))
@@ -72,8 +84,12 @@ def _history(axes: Any, chart: Chart) -> None:
     numbers, best = best_so_far(chart)
     axes.step(numbers, best, where="post", color=BLUE, linewidth=1.2, label="best so far")
     _marks(axes, chart, None, 0)
-    _dress(axes, chart, 0)
+    _dress(axes, chart, None, 0)
+    for label in key_labels(chart):
+        axes.annotate(label.text, (label.dot.trial, label.dot.numbers[0].value), xytext=(0, 12),
+                      textcoords="offset points", ha="left", fontsize=9)  # fmt: skip
     axes.set_xlabel("trial")
+    axes.set_xlim(*trial_range(chart))
 
 
 def _marks(axes: Any, chart: Chart, x: int | None, y: int) -> None:
@@ -82,19 +98,13 @@ def _marks(axes: Any, chart: Chart, x: int | None, y: int) -> None:
         if not dots:
             continue
         across = [dot.trial if x is None else dot.numbers[x].value for dot in dots]
-        reach = [[dot.numbers[i].reach if dot.shows_interval else (0.0, 0.0) for dot in dots] for i in (x or 0, y)]
-        axes.errorbar(
-            across,
-            [dot.numbers[y].value for dot in dots],
-            xerr=None if x is None else list(zip(*reach[0], strict=True)),
-            yerr=list(zip(*reach[1], strict=True)),
-            linestyle="none",
-            label=mark.value,
-            elinewidth=1,
-            capsize=3,
-            zorder=2 + list(Mark).index(mark),
-            **_STYLES[mark],
-        )
+        along = [dot.numbers[y].value for dot in dots]
+        layer = 2 + list(Mark).index(mark)
+        axes.plot(across, along, linestyle="none", label=mark.value, zorder=layer, **_STYLES[mark])
+        bars = {"yerr": _reach(dots, y)} if x is None else {"xerr": _reach(dots, x), "yerr": _reach(dots, y)}
+        if any(dot.shows_interval for dot in dots):
+            style = {"fmt": "none", "ecolor": _STYLES[mark]["color"], "elinewidth": 1, "capsize": 3}
+            axes.errorbar(across, along, zorder=layer, **bars, **style)
     for dot in chart.dots:
         if dot.is_recommended:
             spot = dot.trial if x is None else dot.numbers[x].value
@@ -102,15 +112,22 @@ def _marks(axes: Any, chart: Chart, x: int | None, y: int) -> None:
                       markeredgewidth=1.8, label="recommended", zorder=9)  # fmt: skip
 
 
-def _dress(axes: Any, chart: Chart, y: int) -> None:
+def _reach(dots: Sequence[Dot], index: int) -> list[tuple[float, ...]]:
+    """Below and above, as matplotlib wants them."""
+    both = [dot.numbers[index].reach if dot.shows_interval else (0.0, 0.0) for dot in dots]
+    return list(zip(*both, strict=True))
+
+
+def _dress(axes: Any, chart: Chart, x: int | None, y: int) -> None:
     axes.set_ylabel(chart.axes[y].title)
     axes.set_ylim(axis_range(chart, y))
     _limits(axes, chart.axes[y], is_x=False)
     axes.grid(color="#e8ebf0", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.ticklabel_format(useOffset=False)
-    axes.legend(loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=6, frameon=False, fontsize=9, columnspacing=1.2)
+    for side, index in ((axes.xaxis, x), (axes.yaxis, y)):
+        if index is not None:
+            side.set_major_formatter(lambda value, _: number_text(round(value, 12)))
 
 
 def _limits(axes: Any, axis: Axis, *, is_x: bool) -> None:

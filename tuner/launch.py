@@ -6,28 +6,33 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 
+from trials.contract import Outcome
 from tuner.execution.protocol import Executor, Slots
-from tuner.records.errors import UnknownStudy
+from tuner.recall import adopt_finished, settled
+from tuner.records.errors import RecordsUnavailable, UnknownStudy
 from tuner.records.repository import Records
-from tuner.records.rows import StudyRecord, TrialRecord
+from tuner.records.rows import TrialRecord
 from tuner.results import StudyResult, judge
-from tuner.search.protocol import SearchProblem
+from tuner.search.protocol import Sampler, SearchProblem
 from tuner.search.registry import build_sampler
 from tuner.space import definition_differences, study_definition
+from tuner.space.errors import Problem, SpaceError
 from tuner.space.model import StudyFile
 from tuner.space.space import config_key
 from tuner.study import Study, StudyFailed, Watcher
 
 TRIALS_FOLDER = "tuner-trials"
+OTHER_MACHINE = "other_machine"
+"""The note that says what differed when the last run of a study found itself on another machine."""
 
 
 class StudyChanged(Exception):  # noqa: N818 - says what was found
-    """The file says something else than the study that the records hold; ``differences`` are lines to show."""
+    """The file says something else than the recorded study; ``differences`` are lines to show."""
 
     def __init__(self, study: str, differences: Sequence[str]) -> None:
         super().__init__(study)
@@ -48,34 +53,38 @@ class Ending:
 def prepare_records(file: StudyFile, records: Records, *, new_space: bool) -> int:
     """Create the study or go on with it; returns how many trials it already has.
 
-    StudyChanged where the file differs from what is recorded, unless ``new_space`` begins a new generation, which
-    takes over every recorded trial that is still inside the new space and breaks no rule.
+    StudyChanged where the file differs from what is recorded, unless ``new_space`` begins a new generation.
+    That takes over every recorded trial that is still inside the new space and breaks no rule; none where the
+    last run found itself on another machine, whose numbers do not compare.
     """
     definition = study_definition(file)
     try:
         recorded = records.study(file.name)
     except UnknownStudy:
-        records.create_study(file.name, file.text, str(file.path), definition, file.objectives, file.constraints)
+        described = (definition, file.objectives, file.constraints)
+        records.create_study(file.name, file.text, str(file.path), *described)
         return 0
     differences = definition_differences(recorded.definition, definition)
-    if not differences:
-        return len(recorded.trials)
-    if not new_space:
+    is_elsewhere = bool(recorded.notes.get(OTHER_MACHINE))
+    if differences and not new_space:
         raise StudyChanged(file.name, differences)
+    if not differences and not (new_space and is_elsewhere):
+        return len(recorded.trials)
     records.new_generation(
         file.name, file.text, str(file.path), definition, file.objectives, file.constraints
     )
     records.add_trial(file.name, file.baseline, "baseline")
-    if recorded.definition.get("workload") != definition.get("workload"):
-        return 0  # other work was measured: its numbers say nothing here
-    keep = [trial.number for trial in recorded.trials if _still_fits(file, trial)]
+    if is_elsewhere or recorded.definition.get("workload") != definition.get("workload"):
+        return 0  # other work, or another machine, was measured: its numbers say nothing here
+    keep = [trial.number for trial in recorded.trials if _is_reusable(file, trial)]
     records.reuse(file.name, keep)
     return len(keep)
 
 
 def note_settings(file: StudyFile, records: Records) -> None:
-    """Keep with the study what may be edited at any time (nothing is measured by the selection) or depends on the
-    place (absolute paths of the workload, which an export needs)."""
+    """Keep with the study what may be edited at any time (nothing is measured by the selection) or depends
+    on the place (absolute paths of the workload, which an export needs).
+    """
     records.note(file.name, "workload", dict(file.workload))
     records.note(
         file.name,
@@ -91,33 +100,63 @@ def run_study(
     watchers: Sequence[Watcher],
     on_ready: Callable[[Study], None] = lambda study: None,
 ) -> Ending:
-    """Run a prepared study, which this process has claimed, to its end."""
+    """Run a prepared study, which this process has claimed, to its end.
+
+    SpaceError where the sampler cannot search this space.
+    """
+    adopted = adopt_finished(records, file.name)
     records.close_interrupted(file.name)
     note_settings(file, records)
-    recorded = records.study(file.name)
-    sampler = build_sampler(
-        file.search.sampler, SearchProblem(file.space, file.objectives, file.search.seed, file.budget.trials)
-    )
-    folder = trials_folder(records.location, file.name, recorded.generation)
-    study = Study(file, records, sampler, folder, watchers, spent_s=_spent_s(recorded))
+    folder = trials_folder(records.location, file.name, records.study(file.name, only=()).generation)
+    study = Study(file, records, _sampler(file), folder, watchers)
     on_ready(study)
+    for number in adopted:
+        study.watchers.note(f"trial {number} had ended when the last run did; its result is taken over")
     with _interruptible(study, executor):
         if study.has_work():
+            records.set_stopped(file.name, None)
             executor.run(study, slots_of(file))
+    return _ending(study, records)
+
+
+def _ending(study: Study, records: Records) -> Ending:
+    """What came of it, said in the records as well."""
+    if study.bounds is None and study.failure is None and not study.is_interrupted:
+        why = study.stopped_because or "the run ended"
+        study.failure = StudyFailed(f"{why}, and the baseline is not measured; allow more budget.wall_time")
     reason = study.stopped_because or "nothing left to do"
-    records.set_stopped(file.name, reason)
-    record = records.study(file.name)
-    result = judge(record) if record.bounds is not None else None
+    result = None
+    with suppress(RecordsUnavailable):  # then it is why the study failed, and that has been said
+        records.set_stopped(study.file.name, reason)
+        records.note(study.file.name, OTHER_MACHINE, list(study.other_machine))
+    with suppress(RecordsUnavailable):
+        record = records.study(study.file.name)
+        result = judge(record) if record.bounds is not None else None
     return Ending(result, reason, study.failure, study.is_interrupted)
 
 
-def _still_fits(file: StudyFile, trial: TrialRecord) -> bool:
+def _sampler(file: StudyFile) -> Sampler:
+    search = file.search
+    try:
+        return build_sampler(
+            search.sampler, SearchProblem(file.space, file.objectives, search.seed, file.budget.trials)
+        )
+    except ValueError as problem:
+        raise SpaceError([Problem(str(file.path), None, str(problem))]) from problem
+
+
+def _is_reusable(file: StudyFile, trial: TrialRecord) -> bool:
+    """Still a configuration of the new space, with a result that holds what is now asked for."""
+    runs = settled(trial.measurements)
+    complete = [run for run in runs if run.outcome is Outcome.COMPLETE]
     is_baseline = config_key(trial.config) == config_key(file.baseline)
-    return is_baseline or (file.space.contains(trial.config) and file.space.rejection(trial.config) is None)
+    is_inside = file.space.contains(trial.config) and file.space.rejection(trial.config) is None
+    has_all = all(run.metrics.keys() >= set(file.wanted) for run in complete)
+    return bool(runs) and has_all and (is_inside or is_baseline)
 
 
 def slots_of(file: StudyFile) -> Slots:
-    """Constant resources of a trial: the whole machine's cores shared among the concurrent trials by default."""
+    """Constant resources of a trial; by default the concurrent trials share the machine's cores."""
     count = file.search.concurrent_trials
     cpus = file.resources.cpus if file.resources.cpus is not None else max(1, machine_cores() // count)
     return Slots(count, cpus, file.resources.gpus, file.resources.accelerator)
@@ -126,7 +165,9 @@ def slots_of(file: StudyFile) -> Slots:
 def trials_folder(records_location: str, study: str, generation: int) -> Path:
     """Where trial folders go: beside a sqlite file, in the working directory otherwise."""
     prefix = "sqlite:///"
-    base = Path(records_location.removeprefix(prefix)).parent if records_location.startswith(prefix) else Path()
+    base = (
+        Path(records_location.removeprefix(prefix)).parent if records_location.startswith(prefix) else Path()
+    )
     return (base / TRIALS_FOLDER / study / f"g{generation}").resolve()
 
 
@@ -142,12 +183,13 @@ def claimed(records: Records, study: str, *, take_over: bool = False) -> Iterato
     try:
         yield
     finally:
-        records.release(study)
+        with suppress(RecordsUnavailable):  # the claim of a process that has ended binds nobody
+            records.release(study)
 
 
 @contextmanager
 def _interruptible(study: Study, executor: Executor) -> Iterator[None]:
-    """Ctrl-C once: no new trials and what runs is cut; twice: the process ends at once (guardians then kill)."""
+    """Ctrl-C once: no new trials, what runs is cut; twice: the process ends at once (guardians then kill)."""
     presses = 0
 
     def on_signal(number: int, frame: FrameType | None) -> None:
@@ -167,13 +209,3 @@ def _interruptible(study: Study, executor: Executor) -> Iterator[None]:
     finally:
         for sig, handler in previous.items():
             signal.signal(sig, handler)
-
-
-def _spent_s(record: StudyRecord) -> float:
-    """Seconds that earlier runs of the study measured."""
-    return sum(
-        (run.ended_at - run.started_at).total_seconds()
-        for trial in record.trials
-        for run in trial.measurements
-        if run.ended_at is not None
-    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,47 +13,49 @@ from tuner.search.protocol import Observation
 
 _ORDINARY = {FailureKind.OUT_OF_MEMORY, FailureKind.TIMEOUT, FailureKind.NON_FINITE, FailureKind.INTERRUPTED}
 """Failures that a region of a space may have for good reasons; many in a row say nothing about the set-up."""
+_SMALLEST_GAIN = 0.001
+"""Share of the hypervolume: less is not worth going on for, however quiet the machine."""
 
 
 class TimeBudget:
-    """Wall time of a study, and the time that further measurements are expected to take.
+    """Wall time of a study, and how many further measurements fit into what is left.
 
-    ``limit_s`` None never ends. ``spent_s`` is what earlier runs of the same study took.
+    ``limit_s`` None never ends. ``spent_s`` is what earlier runs of the same study took; ``at_once`` is how
+    many measurements run side by side.
     """
 
-    def __init__(self, limit_s: float | None, clock: Callable[[], float], spent_s: float = 0.0) -> None:
+    def __init__(
+        self, limit_s: float | None, clock: Callable[[], float], spent_s: float = 0.0, at_once: int = 1
+    ) -> None:
         self.limit_s = limit_s if limit_s is not None else float("inf")
         self._clock = clock
         self._begin = clock() - spent_s
+        self._at_once = at_once
         self._total_s, self._count = 0.0, 0
 
     def add(self, seconds: float) -> None:
-        """One measurement took so long."""
+        """One complete measurement took so long."""
         self._total_s += seconds
         self._count += 1
 
     @property
-    def elapsed_s(self) -> float:
-        """Seconds since the study began."""
-        return self._clock() - self._begin
-
-    @property
     def left_s(self) -> float:
         """Seconds left; infinite without a limit."""
-        return self.limit_s - self.elapsed_s
+        return self.limit_s - (self._clock() - self._begin)
+
+    @property
+    def room(self) -> float:
+        """How many measurements of mean duration fit into the time left; infinite while nothing is known."""
+        mean_s = self._total_s / self._count if self._count else 0.0
+        return self._at_once * self.left_s / mean_s if mean_s > 0 else float("inf")
 
     def is_over(self) -> bool:
         """True when no time is left."""
         return self.left_s <= 0
 
-    def allows(self, measurements: int) -> bool:
-        """Whether so many more measurements, and one in progress, fit at their mean duration so far."""
-        mean_s = self._total_s / self._count if self._count else 0.0
-        return self.left_s > mean_s * (measurements + 1)
-
 
 class FailureStreak:
-    """Counts equal failures in a row: when every trial dies of one cause, the set-up is wrong, not the trial."""
+    """Counts equal failures in a row: when every trial dies of one cause, the set-up is wrong."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -65,7 +68,7 @@ class FailureStreak:
         if measurement.outcome is not Outcome.FAILED or measurement.failure_kind in _ORDINARY:
             self._cause, self._count = None, 0
             return
-        cause = (measurement.failure_kind, _without_numbers(measurement.message))
+        cause = (measurement.failure_kind, _essence(measurement.message))
         if cause != self._cause:
             self._cause, self._count, self._first_message = cause, 0, measurement.message
         self._count += 1
@@ -85,13 +88,13 @@ class FailureStreak:
 class GainWatch:
     """Follows the hypervolume of the feasible front; speaks up after ``patience`` trials without gain.
 
-    A gain counts when it is larger than ``noise`` (a share of the hypervolume so far).
+    A gain counts when it is larger than the noise of one run, as a share of the hypervolume so far.
     """
 
-    def __init__(self, objectives: Sequence[Objective], patience: int | None, noise: float = 0.01) -> None:
+    def __init__(self, objectives: Sequence[Objective], patience: int | None) -> None:
         self._objectives = tuple(objectives)
         self._patience = patience
-        self._noise = noise
+        self._noise = _SMALLEST_GAIN
         self._front: FrontTracker | None = None
         self._best = 0.0
         self._since = 0
@@ -101,16 +104,24 @@ class GainWatch:
         """Hypervolume of the feasible trials so far."""
         return self._front.hypervolume if self._front else 0.0
 
-    def begin(self, reference: Mapping[str, float]) -> None:
-        """The reference point is known."""
+    def begin(self, reference: Mapping[str, float], noise_floor: Mapping[str, float]) -> None:
+        """The baseline is known: the reference point, and by metric the relative spread from run to run.
+
+        Around the baseline a volume moves by the relative change of each of its sides, so their noise adds
+        up like that of independent factors.
+        """
+        spreads = [noise_floor.get(objective.metric, 0.0) for objective in self._objectives]
+        self._noise = max(_SMALLEST_GAIN, math.hypot(*spreads))
         self._front = FrontTracker([o.loss(reference[o.metric]) for o in self._objectives])
 
     def add(self, observation: Observation) -> None:
         """Count a trial of the search."""
-        self._since += 1
+        self._since += observation.number != 0  # the baseline is what others must gain upon
         if self._front is None or observation.values is None or not observation.is_feasible:
             return
-        volume = self._front.add([o.loss(v) for o, v in zip(self._objectives, observation.values, strict=True)])
+        volume = self._front.add(
+            [o.loss(v) for o, v in zip(self._objectives, observation.values, strict=True)]
+        )
         if volume > self._best * (1 + self._noise):
             self._best, self._since = volume, 0
 
@@ -121,5 +132,7 @@ class GainWatch:
         return f"no gain in the last {self._since} trials"
 
 
-def _without_numbers(message: str) -> str:
-    return re.sub(r"[0-9a-f]*\d[0-9a-f.]*", "#", message)[:200]
+def _essence(message: str) -> str:
+    """First and last line, where the cause stands in a message that ends with a log, without numbers."""
+    lines = message.strip().splitlines() or [""]
+    return re.sub(r"[0-9a-f]*\d[0-9a-f.]*", "#", f"{lines[0][:200]} {lines[-1][:200]}")

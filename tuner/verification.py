@@ -11,9 +11,11 @@ from typing import Any
 from trials.contract import Measurement, Outcome, Purpose, TrialSpec
 from tuner.comparison import Spread, prediction_interval
 from tuner.execution.local import LocalExecutor
-from tuner.execution.protocol import Job, Signal, Slots
+from tuner.execution.protocol import ExecutionError, Executor, Job, Signal, Slots
 from tuner.export.document import task_digest
+from tuner.fingerprint import machine_differences
 from tuner.launch import TRIALS_FOLDER, machine_cores
+from tuner.tickets import what_spoiled
 
 FAMILY_CONFIDENCE = 0.95
 """Confidence that all metrics of an unchanged configuration land inside, shared among them."""
@@ -58,25 +60,43 @@ class Verification:
 
 
 def verify_document(
-    document: Mapping[str, Any], folder: Path, timeout_s: float, say: Callable[[str], None]
+    document: Mapping[str, Any],
+    folder: Path,
+    timeout_s: float,
+    say: Callable[[str], None],
+    executor: Executor | None = None,
 ) -> Verification:
     """Run the document's configuration twice (the first, cold run is thrown away) and compare the second.
 
-    Trial folders go below ``folder``. VerifyError where it cannot be measured.
+    A second run that something outside spoiled is taken once more. Trial folders go below ``folder``;
+    ``executor`` is by default this machine. VerifyError where it cannot be measured or compared.
     """
     basis = document["verify"]
     if document.get("provenance", {}).get("task_sha256") not in (None, task_digest(basis["workload"])):
         say("warning: the task's file is not the one that was measured; a difference may come from there")
     if not document.get("is_confirmed"):
         say("warning: this configuration was measured once only; its interval is wide")
-    source = _TwoRuns(document, folder / TRIALS_FOLDER / "verify" / time.strftime("%Y%m%d-%H%M%S"), timeout_s)
-    cpus = basis.get("cpus") or machine_cores()
-    LocalExecutor().run(source, Slots(count=1, cpus=min(cpus, machine_cores()), gpus=basis.get("gpus", 0)))
+    source = _Runs(document, folder / TRIALS_FOLDER / "verify" / time.strftime("%Y%m%d-%H%M%S"), timeout_s)
+    try:
+        (executor or LocalExecutor()).run(source, _slot_of(document))
+    except ExecutionError as problem:
+        raise VerifyError(str(problem)) from problem
     run = source.measured
     if run is None or run.outcome is not Outcome.COMPLETE:
         why = "it was interrupted" if run is None else f"{run.failure_kind}: {run.message}"
         raise VerifyError(f"the run failed: {why}; log: {source.folder}")
+    for line in machine_differences(document.get("environment", {}), run.environment):
+        say(f"warning: not the machine that was measured: {line}")
+    if disturbed := what_spoiled(run):
+        say(f"warning: disturbed both times, so this says little: {disturbed}")
     return Verification(tuple(_comparisons(basis, run)))
+
+
+def _slot_of(document: Mapping[str, Any]) -> Slots:
+    """As many cores and devices as the trial held when it was measured, as far as this machine has them."""
+    environment = document.get("environment", {})
+    held = len(environment.get("cores_held", ())) or machine_cores()
+    return Slots(1, min(held, machine_cores()), document["verify"].get("gpus", int("gpu" in environment)))
 
 
 def _comparisons(basis: Mapping[str, Any], run: Measurement) -> list[Comparison]:
@@ -89,29 +109,30 @@ def _comparisons(basis: Mapping[str, Any], run: Measurement) -> list[Comparison]
             continue
         spread = basis.get("spread", {}).get(metric)
         try:
-            low, high = prediction_interval(
-                values, confidence, basis.get("within", {}).get(metric, 0.0), Spread(**spread) if spread else None
-            )
+            within, prior = basis.get("within", {}).get(metric, 0.0), Spread(**spread) if spread else None
+            low, high = prediction_interval(values, confidence, within, prior)
         except ValueError as problem:
             raise VerifyError(f"{metric}: {problem}; export a confirmed trial") from problem
         measured = run.metrics[metric].value if metric in run.metrics else None
         found.append(Comparison(metric, measured, low, high))
+    if not found:
+        raise VerifyError(f"the file holds no earlier value of {', '.join(judged)}; export again")
     return found
 
 
-class _TwoRuns:
-    """The cold run and the one that counts, as a source of jobs."""
+class _Runs:
+    """The cold run, the one that counts, and one more where that was spoiled; as a source of jobs."""
 
     def __init__(self, document: Mapping[str, Any], folder: Path, timeout_s: float) -> None:
         self._document, self.folder, self._timeout_s = document, folder, timeout_s
         self._given = 0
+        self._most = 2
         self.measured: Measurement | None = None
-        self._has_failed = False
 
     def next_job(self, running: int) -> Job | Signal:
         if running:
             return Signal.WAIT
-        if self._given == 2 or self._has_failed:
+        if self._given >= self._most:
             return Signal.FINISHED
         self._given += 1
         basis = self._document["verify"]
@@ -132,8 +153,15 @@ class _TwoRuns:
         )
 
     def on_result(self, job: Job, measurement: Measurement) -> None:
-        self.measured = measurement
-        self._has_failed = measurement.outcome is not Outcome.COMPLETE
+        self.measured = measurement if self._given > 1 or _has_failed(measurement) else None
+        if self._given == 2 and what_spoiled(measurement) is not None:
+            self._most = 3
+        elif _has_failed(measurement):
+            self._most = 0
 
     def must_stop(self) -> bool:
         return False
+
+
+def _has_failed(measurement: Measurement) -> bool:
+    return measurement.outcome is not Outcome.COMPLETE

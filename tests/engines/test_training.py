@@ -34,8 +34,17 @@ def test_each_precision_trains_and_proves_its_matrix_products(train, precision, 
 def test_a_training_reports_what_the_catalogue_promises(train):
     found = train(BYTE_LM, SMALL_LM, train_for={"tokens": 16 * 4 * 40}, evaluate_on=50)
     assert {
-        Key.SAMPLES_PER_S, Key.TOKENS_PER_S, Key.STEP_TIME_P50_MS, Key.STEP_TIME_P99_MS, Key.TRAIN_LOSS_NATS,
-        Key.VAL_LOSS_NATS, Key.PERPLEXITY, Key.PEAK_MEMORY_GIB, Key.PEAK_RSS_GIB, Key.DATA_WAIT_PCT, Key.STARTUP_S,
+        Key.SAMPLES_PER_S,
+        Key.TOKENS_PER_S,
+        Key.STEP_TIME_P50_MS,
+        Key.STEP_TIME_P99_MS,
+        Key.TRAIN_LOSS_NATS,
+        Key.VAL_LOSS_NATS,
+        Key.PERPLEXITY,
+        Key.PEAK_MEMORY_GIB,
+        Key.PEAK_RSS_GIB,
+        Key.DATA_WAIT_PCT,
+        Key.STARTUP_S,
     } <= found.metrics.keys()
     assert Key.MFU_PCT not in found.metrics  # the peak of a CPU is not known
     for key, metric in found.metrics.items():
@@ -79,7 +88,7 @@ def test_the_same_seed_gives_the_same_losses_and_another_seed_others(train):
     ids=str,
 )
 def test_an_equivalent_knob_learns_the_same(train, knobs):
-    """The same samples, steps and rounding up to the order of sums: a horizon that ends in a short step included."""
+    """The same up to the order of sums, on a horizon that ends in a short step."""
     arguments = {"train_for": {"samples": 58}, "evaluate_on": 30}
     plain, other = train(BYTE_LM, SMALL_LM, **arguments), train(BYTE_LM, {**SMALL_LM, **knobs}, **arguments)
     assert loss_of(other) == pytest.approx(loss_of(plain), abs=2e-5)
@@ -105,7 +114,12 @@ def test_offloading_is_proved_by_the_bytes_that_moved(train):
 
 @pytest.mark.parametrize(
     ("name", "kind", "is_fused"),
-    [("adamw", "AdamW", False), ("fused_adamw", "AdamW", True), ("sgd", "SGD", False), ("adafactor", "Adafactor", False)],
+    [
+        ("adamw", "AdamW", False),
+        ("fused_adamw", "AdamW", True),
+        ("sgd", "SGD", False),
+        ("adafactor", "Adafactor", False),
+    ],
 )
 def test_the_optimizer_that_ran_is_named(train, name, kind, is_fused):
     found = train(config={"optimizer": name, "task.width": 16}, train_for={"steps": 8})
@@ -120,7 +134,9 @@ def test_a_loss_that_explodes_is_non_finite_and_names_the_step(train):
 
 def test_a_horizon_of_no_timed_step_is_unstable(train):
     assert train(train_for={"steps": 4}).failure_kind is FailureKind.UNSTABLE
-    assert train(config={"micro_batch_size": 64}, train_for={"samples": 10}).failure_kind is FailureKind.UNSTABLE
+    assert (
+        train(config={"micro_batch_size": 64}, train_for={"samples": 10}).failure_kind is FailureKind.UNSTABLE
+    )
 
 
 def test_a_wanted_metric_that_was_not_measured_is_missing(train):
@@ -138,6 +154,14 @@ def test_contradicting_batch_sizes_never_train(train):
     found = train(config={"micro_batch_size": 24, "global_batch_size": 64})
     assert found.failure_kind is FailureKind.UNSUPPORTED
     assert "not a multiple" in found.message
+
+
+def test_the_baseline_says_where_its_time_goes(train):
+    found = train(BYTE_LM, SMALL_LM, train_for={"steps": 12}, evaluate_on=4, purpose=Purpose.BASELINE)
+    assert sum(found.facts["breakdown"].values()) == pytest.approx(100, abs=0.1)
+    assert found.facts["breakdown"]["compute_pct"] > 0
+    assert found.facts["knobs_to_search"]
+    assert found.phases["breakdown_s"] > 0
 
 
 def test_a_compiled_training_counts_its_graphs_and_its_products(train):
@@ -159,10 +183,11 @@ def test_a_trial_in_its_own_process_loads_no_compiler_and_leaves_nothing_running
         "import sys\n"
         "from trials.tasks.digits import Digits\n"
         "class Spy(Digits):\n"
-        "    metrics = ('val_loss_nats', 'accuracy', 'compiler_modules')\n"
+        "    metrics = ('val_loss_nats', 'accuracy', 'compiler_modules', 'sklearn')\n"
         "    def summary(self, scores):\n"
-        "        loaded = [name for name in sys.modules if name.startswith(('torch._dynamo.', 'torch._inductor'))]\n"
-        "        return {'compiler_modules': float(len(loaded)), 'sklearn': float('sklearn' in sys.modules)}\n"
+        "        loaded = {'torch._dynamo.convert_frame', 'torch._inductor'} & set(sys.modules)\n"
+        "        sklearn = float('sklearn' in sys.modules)\n"
+        "        return {'compiler_modules': float(len(loaded)), 'sklearn': sklearn}\n"
     )
     workload = {"kind": "training", "task": f"{task}:Spy", "train_for": {"samples": 500}}
     config = {"threads": 1, "task.width": 16, "loader_workers": 1}
@@ -170,7 +195,9 @@ def test_a_trial_in_its_own_process_loads_no_compiler_and_leaves_nothing_running
     (tmp_path / "spec.json").write_text(spec.to_json())
     root = Path(__file__).parents[2]
     command = [sys.executable, "-m", "trials", str(tmp_path / "spec.json")]
-    done = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, env={**os.environ, "PYTHONPATH": str(root)}, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     found = Measurement.from_json((tmp_path / "result.json").read_text())
     assert found.metrics["compiler_modules"].value == 0

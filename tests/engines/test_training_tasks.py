@@ -72,7 +72,11 @@ def test_a_map_style_dataset_with_its_own_collate_is_trained(own):
     ("replace", "by", "message"),
     [
         ("    def loss(", "    def lost(", "Spirals has no method loss"),
-        ("return F.cross_entropy(model(points).float(), labels)", "return 3.0", "Spirals.loss returned float"),
+        (
+            "return F.cross_entropy(model(points).float(), labels)",
+            "return 3.0",
+            "Spirals.loss returned float",
+        ),
         (
             "return F.cross_entropy(model(points).float(), labels)",
             "return F.cross_entropy(model(points).float(), labels, reduction='none')",
@@ -80,11 +84,27 @@ def test_a_map_style_dataset_with_its_own_collate_is_trained(own):
         ),
         ("return nn.Sequential(", "return 7 #", "Spirals.model returned int"),
         ("return self.points[400:], self.labels[400:]", "return 5", "Spirals.validation_data returned int"),
-        ("return self.points[:400], self.labels[:400]", "return self.points[:400], self.labels[:9]", "equal length"),
+        (
+            "return self.points[:400], self.labels[:400]",
+            "return self.points[:400], self.labels[:9]",
+            "equal length",
+        ),
         ('return {"f1_like": (model', "return 4\n        {'a': (model", "Spirals.score returned int"),
-        ("(model(points).argmax(-1) == labels).float()", "torch.tensor(0.5)", "Spirals.score returned Tensor of shape ()"),
-        ("points, labels = batch\n        return F", "points, labels, rest = batch\n        return F", "Spirals.loss (spirals.py:"),
-        ("from helper import CLASSES", "from helper import CLASSES\nraise ValueError('at import')", "at import"),
+        (
+            "(model(points).argmax(-1) == labels).float()",
+            "torch.tensor(0.5)",
+            "Spirals.score returned Tensor of shape ()",
+        ),
+        (
+            "points, labels = batch\n        return F",
+            "points, labels, rest = batch\n        return F",
+            "Spirals.loss (spirals.py:",
+        ),
+        (
+            "from helper import CLASSES",
+            "from helper import CLASSES\nraise ValueError('at import')",
+            "at import",
+        ),
     ],
 )
 def test_what_is_wrong_with_a_task_is_said_by_the_name_of_its_method(own, replace, by, message):

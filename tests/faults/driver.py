@@ -1,7 +1,7 @@
 """A driver in a process of its own, for tests that kill it: ``driver.py local|ray|HOST:PORT FOLDER JOBS``.
 
-JOBS is JSON: a list of configurations of the fake trial. Each result is a line of JSON on stdout; a Ctrl-C cuts
-the run and the program then exits with 130, as the command line does.
+JOBS is JSON: a list of configurations of the fake trial. Each result is a line of JSON on stdout; a Ctrl-C
+cuts the run and the program then exits with 130, as the command line does.
 """
 
 import json
@@ -21,7 +21,11 @@ from tuner.execution.ray_tune import RayTuneExecutor
 class Printing(ListSource):
     def on_result(self, job: Job, measurement: Measurement) -> None:
         super().on_result(job, measurement)
-        line = {"number": job.spec.trial_number, "kind": measurement.failure_kind, "message": measurement.message}
+        line = {
+            "number": job.spec.trial_number,
+            "kind": measurement.failure_kind,
+            "message": measurement.message,
+        }
         print(json.dumps(line), flush=True)
 
 
@@ -40,7 +44,9 @@ def main() -> int:
         executor.interrupt()
 
     signal.signal(signal.SIGINT, on_ctrl_c)
-    executor.run(Printing([job(folder, number, **details) for number, details in enumerate(jobs)]), Slots(1, cpus=1))
+    executor.run(
+        Printing([job(folder, number, **details) for number, details in enumerate(jobs)]), Slots(1, cpus=1)
+    )
     return 130 if is_interrupted else 0
 
 

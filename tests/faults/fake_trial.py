@@ -9,17 +9,18 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 spec = json.loads(Path(sys.argv[1]).read_text())
 config = spec["config"]
 Path(spec["trial_dir"], "cpus").write_text(str(sorted(os.sched_getaffinity(0))))
 
 
-def metric(value):
+def metric(value: float | str) -> dict[str, Any]:
     return {"value": value, "unit": "1", "n": 1, "low": None, "high": None, "method": "", "flags": []}
 
 
-def report(value=1.0, **changes):
+def report(value: float | str = 1.0, **changes: Any) -> None:
     result = {
         "contract_version": 1,
         "outcome": "complete",
@@ -36,7 +37,7 @@ def report(value=1.0, **changes):
     Path(spec["trial_dir"], "result.json").write_text(json.dumps({**result, **changes}))
 
 
-def daemon(seconds):
+def daemon(seconds: float) -> None:
     """Forks twice, in a session of its own, and writes the process number where a test finds it."""
     if os.fork() == 0:
         os.setsid()
@@ -48,7 +49,7 @@ def daemon(seconds):
         time.sleep(0.01)
 
 
-def eat(mebibytes):
+def eat(mebibytes: int) -> None:
     held = []
     for _ in range(mebibytes // 16):
         held.append(bytearray(os.urandom(1)) * (16 * 2**20))

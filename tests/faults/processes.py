@@ -1,4 +1,6 @@
-"""What the tests of processes share: a private runtime folder, jobs for the fake trial, and looking for survivors."""
+"""What the tests of processes share: a private runtime folder, jobs for the fake trial, and looking for
+survivors.
+"""
 
 import os
 import shutil
@@ -71,3 +73,8 @@ def is_running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def ends(pid: int, timeout_s: float = 20.0) -> bool:
+    """Wait until the process is no more; False when it still runs then."""
+    return wait_until(lambda: not is_running(pid), timeout_s)

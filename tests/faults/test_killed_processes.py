@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.faults.processes import is_running, private_runtime, processes_of_driver, wait_until
+from tests.faults.processes import ends, is_running, private_runtime, processes_of_driver, wait_until
 from tuner.execution import guardian
 from tuner.execution.leftovers import leftovers
 
@@ -34,7 +34,9 @@ class Driver:
         )
 
     def wait_for_daemon(self, number: int) -> int:
-        """Wait until a hanging trial has forked its daemon, the last thing that it does; returns its number."""
+        """Wait until a hanging trial has forked its daemon, the last thing that it does; returns its
+        number.
+        """
         file = self.folder / str(number) / "daemon.pid"
         assert wait_until(lambda: file.exists() and file.read_text(), timeout_s=90), self.process.poll()
         return int(file.read_text())
@@ -47,7 +49,9 @@ class Driver:
 
     def trial(self, number: int) -> int:
         """The process number of a hanging trial: the child of its guardian."""
-        return next(pid for pid in guardian.children(self.find("guardian.py")) if pid != self.wait_for_daemon(number))
+        return next(
+            pid for pid in guardian.children(self.find("guardian.py")) if pid != self.wait_for_daemon(number)
+        )
 
     def results(self, timeout_s: float = 60) -> list[dict[str, Any]]:
         """Wait for the end; what it said."""
@@ -101,7 +105,8 @@ def test_the_driver_s_death_leaves_no_process_and_the_next_run_finds_its_folder(
     daemon = driver.wait_for_daemon(0)
     trial = driver.trial(0)
     os.kill(driver.process.pid, signal.SIGKILL)
-    assert wait_until(lambda: not is_running(daemon) and not is_running(trial), timeout_s=5)
+    assert ends(daemon, timeout_s=5)
+    assert ends(trial, timeout_s=5)
     driver.process.wait()
     assert driver.nothing_left(within_s), [_command(pid) for pid in processes_of_driver(driver.process.pid)]
     for left in leftovers():
@@ -110,7 +115,9 @@ def test_the_driver_s_death_leaves_no_process_and_the_next_run_finds_its_folder(
 
 
 @pytest.mark.parametrize("where", ["local", "ray"])
-def test_ctrl_c_hands_the_running_job_back_as_interrupted_and_leaves_nothing(start: Any, where: str, runtime: Path) -> None:
+def test_ctrl_c_hands_the_running_job_back_as_interrupted_and_leaves_nothing(
+    start: Any, where: str, runtime: Path
+) -> None:
     driver = start(where, [HANG, COMPLETE])
     daemon = driver.wait_for_daemon(0)
     pressed_at = time.monotonic()
@@ -127,13 +134,11 @@ def test_ctrl_c_hands_the_running_job_back_as_interrupted_and_leaves_nothing(sta
 def _kill_each_in_turn(driver: Driver, targets: dict[int, str]) -> None:
     for number, target in targets.items():
         daemon = driver.wait_for_daemon(number)
-        pid = {
-            "trial": lambda number=number: driver.trial(number),
-            "guardian": lambda: driver.find("guardian.py"),
-            "actor": lambda: _parent(driver.find("guardian.py")),
-        }[target]()
+        guard = driver.find("guardian.py")
+        pid = {"trial": driver.trial(number), "guardian": guard, "actor": _parent(guard)}[target]
         os.kill(pid, signal.SIGKILL)
-        assert wait_until(lambda pid=pid, daemon=daemon: not is_running(pid) and not is_running(daemon)), target
+        assert ends(pid), target
+        assert ends(daemon), target
 
 
 def test_a_killed_trial_or_guardian_ends_as_killed_and_the_run_goes_on(start: Any) -> None:

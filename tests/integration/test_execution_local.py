@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,9 +20,13 @@ class TestLocalExecutor(ExecutorSuite):
     def executor() -> LocalExecutor:
         return LocalExecutor(program=FAKE_TRIAL)
 
+    def test_every_slot_is_used(self, source: ListSource, slots: Slots) -> None:
+        used = {(job.spec.trial_dir / "cpus").read_text() for job, _ in source.ended}
+        assert len(used) == slots.count
+
 
 @pytest.fixture(autouse=True)
-def _runtime():
+def _runtime() -> Iterator[None]:
     with private_runtime():
         yield
 

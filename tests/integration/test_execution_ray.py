@@ -43,7 +43,8 @@ def test_a_place_that_cannot_run_the_jobs_is_refused_in_one_line(
 
 FOREIGN_CLUSTER = """
 import sys, ray
-context = ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="ERROR", _temp_dir=sys.argv[1])
+quiet = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+context = ray.init(num_cpus=1, _temp_dir=sys.argv[1], **quiet)
 print(context.address_info["gcs_address"], flush=True)
 sys.stdin.read()
 assert ray.get(ray.remote(lambda: 1).remote()) == 1
@@ -54,6 +55,7 @@ print("up", flush=True)
 def test_a_cluster_of_somebody_else_is_used_by_address_and_left_running(tmp_path: Path) -> None:
     with private_runtime() as runtime:
         environment = {**os.environ, "HOME": str(tmp_path), "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
+        environment["RAY_AUTH_MODE"] = "token"
         with subprocess.Popen(
             [sys.executable, "-c", FOREIGN_CLUSTER, str(runtime / "r")],
             stdin=subprocess.PIPE,
@@ -76,5 +78,5 @@ def test_a_cluster_of_somebody_else_is_used_by_address_and_left_running(tmp_path
             )
             cluster.stdin.close()
             assert cluster.stdout.readline() == "up\n"
-    assert driver.stderr == ""
-    assert [json.loads(line)["kind"] for line in driver.stdout.splitlines()] == [None, "crash"]
+        assert driver.stderr == ""
+        assert [json.loads(line)["kind"] for line in driver.stdout.splitlines()] == [None, "crash"]

@@ -377,8 +377,8 @@ def test_a_recommendation_says_what_it_gives_up_and_that_it_is_not_confirmed() -
     assert found is not None
     assert "not confirmed" in found.reason
     assert found.gives_up == (
-        "tokens_per_s 2800 tokens/s; trial 1: 3000 (6.67% worse)",
-        "val_loss_nats 2.05 nats; trial 5: 2 (2.50% worse)",
+        "tokens_per_s 2800 tokens/s instead of 3000 (trial 1), 6.7% lower",
+        "val_loss_nats 2.05 nats instead of 2 (trial 5), 2.5% higher",
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from trials.measurement.statistics import quantile
 
@@ -48,7 +49,7 @@ def _tolerance(durations_s: Sequence[float]) -> float:
 
     Scatter is taken from the differences of neighbours, in which a trend does not show.
     """
-    jumps = [abs(after - before) for before, after in zip(durations_s, durations_s[1:], strict=False)]
+    jumps = [abs(after - before) for before, after in pairwise(durations_s)]
     sigma = quantile(jumps, 0.5) / (0.6745 * math.sqrt(2))  # of a normal distribution
     error = 1.253 * sigma / math.sqrt(BLOCK_STEPS)  # of the median of a block
     return max(TOLERANCE, 2 * error / quantile(durations_s, 0.5))

@@ -93,8 +93,8 @@ def train_loader(
     )
 
 
-def validation_batches(task: Task, data: Any, size: int, at_most: int | None) -> Iterator[tuple[Any, int]]:
-    """Held-out batches in their own order, each with its number of samples."""
+def batches_in_order(task: Task, data: Any, size: int, at_most: int | None) -> Iterator[tuple[Any, int]]:
+    """Batches in the order of the data, each with its number of samples."""
     fetch, collate = getattr(data, "__getitems__", None), _collate(task, data)
     count = min(len(data), at_most or len(data))
     for begin in range(0, count, size):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from trials.contract import FailureKind, MetricValue, TrialFailure
 from trials.measurement.statistics import mean_of
 from trials.metrics import unit_of
-from trials.training.data import as_dataset, to_device, validation_batches
+from trials.training.data import as_dataset, batches_in_order, to_device
 from trials.training.precision import Precision
 from trials.training.task import Task, wrong_return
 from trials.training.world import World
@@ -30,7 +30,7 @@ def score_all(
     scores: dict[str, list[float]] = {}
     model.eval()
     with torch.inference_mode():
-        for batch, count in validation_batches(task, data, batch_size, at_most):
+        for batch, count in batches_in_order(task, data, batch_size, at_most):
             moved = to_device(batch, world.device, precision.batch_dtype)
             with precision.casting(world.device_type):
                 found = task.score(model, moved)

@@ -42,14 +42,21 @@ class _SubmoduleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if not fullname.startswith(f"{_NAME}.") or fullname == _LIGHT or not isinstance(package, _Unexecuted):
             return None
         _execute(package)
-        return ModuleSpec(fullname, self) if fullname in sys.modules else None
+        found = sys.modules.get(fullname)
+        if found is None:
+            return None
+        # importlib would take the spec of a module that appeared meanwhile, and load that one a second time
+        state, found.__spec__ = found.__spec__, None
+        return ModuleSpec(fullname, self, loader_state=state)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
         """The module that is there."""
         return sys.modules[spec.name]
 
     def exec_module(self, module: ModuleType) -> None:
-        """It has been executed."""
+        """It has been executed; only its own spec has to come back."""
+        assert module.__spec__ is not None  # importlib has just set it
+        module.__spec__ = module.__spec__.loader_state
 
 
 def defer_compiler() -> None:
@@ -71,7 +78,7 @@ def _execute(package: ModuleType) -> None:
     """Make an ordinary package of it, in place: whoever holds it holds the real one from here on."""
     package.__class__ = ModuleType
     spec = package.__spec__
-    assert spec is not None and spec.loader is not None  # noqa: S101 - set by module_from_spec
+    assert spec is not None and spec.loader is not None  # set by module_from_spec
     spec.loader.exec_module(package)
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from trials.contract import FailureKind, MetricValue, TrialFailure
 from trials.measurement.peaks import peak_flops_per_s
@@ -19,7 +18,6 @@ from trials.training.precision import Precision
 from trials.training.world import World
 
 GIB = 2**30
-NOTABLE_WAIT_PCT, BOTTLENECK_WAIT_PCT = 5.0, 20.0  # tf.data's thresholds
 
 
 @dataclass(frozen=True)
@@ -113,15 +111,6 @@ def train_loss(losses: Sequence[float]) -> MetricValue:
 def gib(key: Key, amount_bytes: float, method: str) -> MetricValue:
     """A memory metric from bytes."""
     return MetricValue(amount_bytes / GIB, unit_of(key), 1, method=method)
-
-
-def bottleneck(window: Window) -> dict[str, Any]:
-    """Whether the loader holds the step up, in words, and the knobs to look at."""
-    share = _data_wait(window).value
-    if share < NOTABLE_WAIT_PCT:
-        return {"bottleneck": "compute"}
-    name = "data" if share >= BOTTLENECK_WAIT_PCT else "compute, data wait is notable"
-    return {"bottleneck": name, "knobs_to_search": ["loader_workers", "prefetch_factor", "pin_memory"]}
 
 
 def _data_wait(window: Window) -> MetricValue:

@@ -12,7 +12,7 @@ from typing import Any
 import torch
 
 from trials.context import TrialContext
-from trials.contract import FailureKind, Measurement, MetricValue, Outcome, TrialFailure
+from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialFailure
 from trials.measurement.clocks import CudaClock, HostClock, StepClock
 from trials.measurement.environment import torch_environment
 from trials.measurement.load import contamination, load_now
@@ -21,7 +21,8 @@ from trials.metrics import Key, unit_of
 from trials.training import optimizers, precision, report
 from trials.training.activations import Checkpointing, Offload, blocks_of
 from trials.training.batch_plan import BatchPlan, Horizon
-from trials.training.data import BatchSampler, as_dataset, train_loader
+from trials.training.breakdown import bottleneck, profile_step, shares
+from trials.training.data import BatchSampler, as_dataset, batches_in_order, train_loader
 from trials.training.evaluate import quality, score_all
 from trials.training.loop import StepLog, Trainer, proof_step, run_steps, short_step
 from trials.training.proof import MatmulWatch, check_precision
@@ -57,6 +58,7 @@ class Session:
         self._compile()
         self._train()
         scores = self._evaluate()
+        self._break_down()
         self._check_wanted()
         return Measurement(
             Outcome.COMPLETE,
@@ -240,7 +242,6 @@ class Session:
             "optimizer_steps": len(self.log.losses),
             "samples_seen": self.samples,
             "warmup_steps": window.warmup_steps + self.full_steps - len(durations_s),
-            **report.bottleneck(window),
         }
         if not window.is_steady:
             self.facts["still_trending"] = True
@@ -280,6 +281,17 @@ class Session:
             )
             self.metrics |= quality(self.task, scores)
         return scores
+
+    def _break_down(self) -> None:
+        """Once per study, on its baseline: it names the knobs worth searching first."""
+        wait_pct = self.metrics[Key.DATA_WAIT_PCT].value
+        found = None
+        if self.context.spec.purpose is Purpose.BASELINE:
+            with self.context.phase("breakdown_s"):
+                batch, _ = next(batches_in_order(self.task, self.data, self.plan.micro_batch_size, None))
+                found = shares(profile_step(self.trainer, batch), wait_pct)
+            self.facts["breakdown"] = {key: round(value, 2) for key, value in found.items()}
+        self.facts |= bottleneck(wait_pct, found)
 
     def _check_wanted(self) -> None:
         missing = [key for key in self.context.spec.wanted if key not in self.metrics]

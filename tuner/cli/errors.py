@@ -1,12 +1,21 @@
-"""Exit codes, and how an error reaches the user: one clear line on stderr, never a traceback for bad input."""
+"""Exit codes, and how an error reaches the user: one clear line on stderr, never a traceback for bad input.
+
+An exception that nobody foresaw is one line as well; its traceback is kept in a file, and ``TUNER_DEBUG=1`` prints it.
+"""
 
 from __future__ import annotations
 
+import errno
+import os
 import sys
+import tempfile
+import traceback
 from collections.abc import Sequence
 from enum import IntEnum
 
 import click
+
+DEBUG_VARIABLE = "TUNER_DEBUG"
 
 
 class ExitCode(IntEnum):
@@ -26,35 +35,93 @@ class CliError(click.ClickException):
         super().__init__(message)
         self.code = code
 
-    def show(self, file: object = None) -> None:
-        """The message as it is, on stderr."""
-        click.echo(self.message, err=True)
-
 
 def run_and_exit(command: click.Command, arguments: Sequence[str]) -> None:
     """Run a command and end the process with its exit code."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")  # an ASCII terminal shows the rest all the same
+    try:
+        code = _run(command, arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = ExitCode.DONE  # the reader of our output (head, less) has gone; nothing is wrong
+        _forget_output()
+    except OSError as problem:
+        if problem.errno != errno.ENOSPC or problem.filename:
+            raise
+        code = ExitCode.STUDY_FAILED  # standard output is a file on a full disk
+        _forget_output()
+        _say(f"tuner: cannot write the output: {problem.strerror}")
+    sys.exit(int(code))
+
+
+def _run(command: click.Command, arguments: Sequence[str]) -> int:
+    """The command's exit code; its errors are said."""
     from tuner.records.errors import RecordsError
     from tuner.space.errors import SpaceError
 
     try:
-        code = command.main(list(arguments), prog_name="tuner", standalone_mode=False)
-    except CliError as problem:
-        problem.show()
-        code = problem.code
+        with command.make_context("tuner", list(arguments)) as context:
+            code = command.invoke(context)
+    except click.exceptions.Exit as ending:
+        return ending.exit_code
     except click.ClickException as problem:
-        problem.show()
-        code = ExitCode.BAD_INPUT
+        _say(_line_of(problem))
+        return problem.code if isinstance(problem, CliError) else ExitCode.BAD_INPUT
     except SpaceError as problem:
-        for line in problem.problems:
-            click.echo(str(line), err=True)
-        code = ExitCode.BAD_INPUT
+        _say("\n".join(map(str, problem.problems)))
+        return ExitCode.BAD_INPUT
     except RecordsError as problem:
-        click.echo(f"tuner: {problem}", err=True)
-        code = ExitCode.BAD_INPUT
+        _say(f"tuner: {problem}")
+        return ExitCode.BAD_INPUT
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        code = ExitCode.INTERRUPTED
+        _say("tuner: interrupted")
+        return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        sys.stderr.close()  # the reader of our output (head, less) has gone; nothing is wrong
-        code = ExitCode.DONE
-    sys.exit(int(code) if isinstance(code, int) else int(ExitCode.DONE))
+        raise
+    except Exception as problem:  # noqa: BLE001 - the last place where it can be said in words
+        if isinstance(problem, OSError) and problem.errno == errno.ENOSPC and not problem.filename:
+            raise
+        _say(_crash(problem))
+        return ExitCode.STUDY_FAILED
+    return code if isinstance(code, int) else ExitCode.DONE
+
+
+def _line_of(problem: click.ClickException) -> str:
+    """``tuner run: missing argument 'SPACE'; see: tuner run --help``."""
+    if isinstance(problem, CliError):
+        return f"tuner: {problem.message}"
+    context = problem.ctx if isinstance(problem, click.UsageError) else None
+    path = context.command_path if context else "tuner"
+    text = " ".join(problem.format_message().split())
+    hint = "" if "?" in text else f"; see: {path} --help"
+    return f"{path}: {text[:1].lower()}{text[1:].rstrip('.')}{hint}"
+
+
+def _crash(problem: Exception) -> str:
+    """What to say of an exception that nobody foresaw: its traceback is not for the screen."""
+    said = f"tuner: unexpected {type(problem).__name__}: {' '.join(str(problem).split())[:300]}"
+    text = "".join(traceback.format_exception(problem))
+    if os.environ.get(DEBUG_VARIABLE, "0") not in ("", "0"):
+        return f"{text}{said}"
+    try:
+        handle, path = tempfile.mkstemp(prefix="tuner-crash-", suffix=".txt")
+        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
+            stream.write(text)
+    except OSError:
+        return f"{text}{said}"
+    return f"{said}; please report it with the traceback in {path} ({DEBUG_VARIABLE}=1 prints it)"
+
+
+def _say(text: str) -> None:
+    """Print on stderr, which may be closed; text of a file name or a trial may hold odd characters."""
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except (OSError, ValueError):
+        return  # nobody is there to read it; the exit code says it
+
+
+def _forget_output() -> None:
+    """Point stdout at nothing, or Python would complain when it flushes it at the end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

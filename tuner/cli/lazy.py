@@ -14,7 +14,7 @@ class VerbGroup(click.Group):
     """``verbs`` maps a name to ("module:command", one line of help)."""
 
     def __init__(self, *args: Any, verbs: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+        super().__init__(*args, subcommand_metavar="VERB ...", **kwargs)
         self._verbs = verbs
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -35,7 +35,7 @@ class VerbGroup(click.Group):
         """As click does, with the nearest verb named when there is no such one."""
         if args and args[0] not in self._verbs and not args[0].startswith("-"):
             near = difflib.get_close_matches(args[0], self._verbs, n=1)
-            hint = f"did you mean '{near[0]}'?" if near else f"verbs: {', '.join(self._verbs)}"
+            hint = f"did you mean '{near[0]}'?" if near else f"there are {', '.join(self._verbs)}"
             raise click.UsageError(f"no verb '{args[0]}'; {hint}", ctx)
         return super().resolve_command(ctx, args)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import os
+import stat
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,12 +15,37 @@ from tuner.cli.errors import CliError
 
 SHIPPED_SPACES = Path(__file__).resolve().parents[2] / "search_spaces"
 
+
+
+class WholeNumber(click.ParamType[int]):
+    """An option that counts something: a whole number, at least ``least`` and at most ``most``."""
+
+    name = "whole number"
+
+    def __init__(self, least: int, most: int | None = None) -> None:
+        self.least, self.most = least, most
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
+        """The number; click shows the message otherwise."""
+        try:
+            number = int(value)
+        except ValueError:
+            number = self.least - 1
+        if number >= self.least and (self.most is None or number <= self.most):
+            return number
+        span = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
+        return self.fail(f"{value!r} is not a whole number {span}", param, ctx)
+
+
 records_option = click.option(
     "--records",
     metavar="PATH_OR_URL",
     help="Where studies are recorded: a file or an SQLAlchemy URL. Default: $TUNER_RECORDS, else ./tuner.db.",
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of a table.")
+mlflow_option = click.option(
+    "--mlflow", "uri", metavar="URI", help="MLflow store or server. Default: where the study is logged, else ./mlflow.db."
+)
 set_option = click.option(
     "--set",
     "settings",
@@ -41,15 +68,36 @@ def study_argument(command: Callable[..., Any]) -> Callable[..., Any]:
 def find_space(name: str) -> Path:
     """The space file meant by a path or by the name of a shipped one."""
     path = Path(name)
-    if path.is_file():
+    mode = _mode(path)
+    if stat.S_ISREG(mode):
         return path
     shipped = SHIPPED_SPACES / (path.name if path.suffix in (".yaml", ".yml") else f"{path.name}.yaml")
-    if shipped.is_file() and path.parent in (Path("."), Path("search_spaces")):
+    if path.parent in (Path("."), Path("search_spaces")) and stat.S_ISREG(_mode(shipped)):
         return shipped
-    known = ", ".join(sorted(p.stem for p in SHIPPED_SPACES.glob("*.yaml")))
-    if path.is_dir():
-        raise CliError(f"{name}: is a folder; name a space file in it")
-    raise CliError(f"{name}: no such space file; give a path, or one of the shipped ones: {known}")
+    if stat.S_ISDIR(mode):
+        inside = sorted(p.name for p in path.glob("*.y*ml"))[:5]
+        raise CliError(f"{name} is a folder; name a space file in it{': ' if inside else ''}{', '.join(inside)}")
+    if mode:
+        raise CliError(f"{name} is not a regular file; give the path of a space file")
+    raise CliError(f"no space file {name!r:.200}; {_space_that_was_meant(path)}")
+
+
+def _mode(path: Path) -> int:
+    """What the path is (``stat.S_IS...``); 0 where nothing is there, or no file can have such a name."""
+    try:
+        return path.stat().st_mode
+    except (OSError, ValueError):
+        return 0
+
+
+def _space_that_was_meant(path: Path) -> str:
+    shipped = sorted(p.stem for p in SHIPPED_SPACES.glob("*.yaml"))
+    try:
+        beside = [str(p) for p in path.parent.glob("*.y*ml")]
+    except OSError:
+        beside = []
+    near = difflib.get_close_matches(str(path), [*beside, *shipped], n=1)
+    return f"did you mean {near[0]}?" if near else f"give a path, or one of the shipped ones: {', '.join(shipped)}"
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:

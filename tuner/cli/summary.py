@@ -1,23 +1,27 @@
-"""A judged study as a person reads it: the front, the gain, the limits, what failed, what to do next."""
+"""A judged study as a person reads it: the front, the gain, the limits, what failed, what mattered."""
 
 from __future__ import annotations
 
 import math
 
 from trials.contract import Outcome
-from tuner.cli.text import shown_config, shown_interval, shown_number, styled, table
-from tuner.comparison import Difference
-from tuner.results import StudyResult, TrialResult
-from tuner.results.model import BASELINE
+from tuner.cli.front import front_table
+from tuner.cli.text import first_line, plural, shown_number, styled
+from tuner.comparison import LimitStatus
+from tuner.results import StudyResult
+from tuner.results.insight import Influence
 
 _MOST_INFLUENCES = 5
+_MOST_LEVELS = 4
+_LEAST_SHARE = 0.05
 
 
 def summary_of(result: StudyResult) -> str:
     """The whole summary."""
     parts = [
-        _headline(result),
-        _front(result),
+        styled(_headline(result), "1"),
+        _nearest_miss(result),
+        front_table(result),
         _recommended(result),
         _limits(result),
         _outcomes(result),
@@ -27,51 +31,32 @@ def summary_of(result: StudyResult) -> str:
 
 
 def _headline(result: StudyResult) -> str:
-    confirmed = sum(trial.is_confirmed for trial in result.front_trials)
-    counts = ", ".join(f"{n} {outcome}" for outcome, n in result.counts.items())
-    what = f"front of {len(result.front)} ({confirmed} confirmed)" if result.front else "no trial meets the limits"
-    return styled(f"{result.name}: {what} out of {len(result.trials)} trials ({counts})", "1")
+    if not result.trials:
+        return f"{result.name}: nothing is measured yet"
+    among = f"{plural(len(result.trials), 'trial')} ({', '.join(f'{n} {word}' for word, n in result.counts.items())})"
+    if result.front and len(result.objectives) == 1:
+        objective = result.objectives[0]
+        return f"{result.name}: the {_way(objective.direction.sign)} {objective.metric} of {among}"
+    if result.front:
+        confirmed = sum(trial.is_confirmed for trial in result.front_trials)
+        return f"{result.name}: Pareto front of {len(result.front)} ({confirmed} confirmed) out of {among}"
+    if result.nearest_miss is not None:
+        return f"{result.name}: none of {among} meets the limits"
+    return f"{result.name}: nothing to recommend yet, {among}"
 
 
-def _front(result: StudyResult) -> str:
-    if not result.front:
-        return f"nearest miss: {result.nearest_miss}" if result.nearest_miss else ""
-    main = result.objectives[0]
-    members = sorted(result.front_trials, key=lambda trial: main.loss(trial.estimates[main.metric].value))
-    rows = [_row(result, trial) for trial in members]
-    if result.has_baseline and BASELINE not in result.front:
-        rows.append(_row(result, result.baseline))
-    metrics = [f"{o.metric} ({'higher' if o.direction.sign < 0 else 'lower'} is better)" for o in result.objectives]
-    gains = [f"{o.metric} vs baseline" for o in result.objectives]
-    return table(rows, ["trial", *metrics, *gains, "runs", "configuration"])
+def _way(sign: float) -> str:
+    return "highest" if sign < 0 else "lowest"
 
 
-def _row(result: StudyResult, trial: TrialResult) -> list[str]:
-    recommended = result.recommended is not None and result.recommended.trial == trial.number
-    label = f"{trial.number}{' *' if recommended else ''}{' baseline' if trial.number == BASELINE else ''}"
-    values = []
-    for objective in result.objectives:
-        estimate = trial.estimates.get(objective.metric)
-        values.append(
-            shown_interval(estimate.value, estimate.low, estimate.high) if estimate is not None else "not measured"
-        )
-    gains = [shown_gain(trial.gain.get(o.metric)) for o in result.objectives]
-    first = next(iter(trial.estimates.values()), None)
-    runs = f"{first.n_runs if first else 0}{'' if trial.is_confirmed or trial.number == BASELINE else ' unconfirmed'}"
-    ties = f"  (tie with {', '.join(map(str, trial.is_tied_with))})" if trial.is_tied_with else ""
-    return [label, *values, *gains, runs, shown_config(trial.config, _varying(result)) + ties]
-
-
-def shown_gain(gain: Difference | None) -> str:
-    """A gain over the baseline with its interval: ``x1.52 [1.49, 1.55]`` or a difference."""
-    if gain is None:
+def _nearest_miss(result: StudyResult) -> str:
+    miss = result.nearest_miss
+    if miss is None:
         return ""
-    mark = "x" if gain.is_ratio else ""
-    text = f"{mark}{gain.value:.3g}" if gain.is_ratio else f"{gain.value:+.3g}"
-    if gain.low is None or gain.high is None:
-        return text
-    text += f" [{gain.low:.3g}, {gain.high:.3g}]"
-    return text if gain.is_beyond_noise else f"{text} within noise"
+    bound, gap = miss.limit.bound, miss.limit.gap
+    by = f", by {shown_number(gap)}" if math.isfinite(gap) else ""
+    share = f" ({gap / abs(bound.value):.1%} of the limit)" if by and bound.value else ""
+    return f"nearest miss: {miss}{by}{share}"
 
 
 def _recommended(result: StudyResult) -> str:
@@ -85,8 +70,11 @@ def _limits(result: StudyResult) -> str:
     lines = []
     for position, bound in enumerate(result.bounds):
         judged = [t.limits[position] for t in result.trials if len(t.limits) > position]
-        broken = sum(limit.gap > 0 for limit in judged)
-        lines.append(f"limit {bound} ({bound.formula}): {broken} of {len(judged)} trials break it")
+        formula = "" if "baseline" not in bound.formula else f" ({bound.formula.split(' ', 2)[2]})"
+        broken = sum(limit.status is LimitStatus.NOT_MET for limit in judged)
+        undecided = sum(limit.status is LimitStatus.UNDECIDED for limit in judged)
+        text = f"{broken} of {plural(len(judged), 'measured trial')} {'breaks' if broken == 1 else 'break'} it"
+        lines.append(f"limit {bound}{formula}: {text}" + (f", {undecided} within noise of it" if undecided else ""))
     return "\n".join(lines)
 
 
@@ -94,40 +82,29 @@ def _outcomes(result: StudyResult) -> str:
     lines = []
     for kind, count in result.failures.items():
         first = next(t for t in result.trials if t.outcome is Outcome.FAILED and t.failure_kind == kind)
-        message = (first.message.strip().splitlines() or ["(no message)"])[0]
-        lines.append(f"{count} failed, {kind}: trial {first.number}: {message[:160]}\n  log: {first.log_dir}")
-    lines += [f"{n} configurations were rejected by the rule: {rule}" for rule, n in result.record.rejected.items()]
+        lines.append(f"{count} failed, {kind}: trial {first.number}: {first_line(first.message)}\n  log: {first.log_dir}")
+    lines += [f"{plural(n, 'configuration')} rejected by the rule: {rule}" for rule, n in result.record.rejected.items()]
     for pattern in result.failure_patterns:
-        values = ", ".join(f"{name}={value}" for name, value in pattern.values.items())
-        lines.append(f"fails often: {pattern.failed} of {pattern.n} trials with {values}")
-    return "\n".join(lines)
+        values = " and ".join(f"{name}={value}" for name, value in pattern.values.items())
+        lines.append(f"fails often: {values} ({pattern.failed} of {pattern.n} trials)")
+    return "\n".join([*lines, *result.warnings])
 
 
 def _influences(result: StudyResult) -> str:
-    found = [i for i in result.influences if i.share >= 0.05]
+    found = [influence for influence in result.influences if influence.share >= _LEAST_SHARE]
     found.sort(key=lambda influence: -influence.share)
-    lines = []
-    for influence in found[:_MOST_INFLUENCES]:
-        if influence.rank_correlation is not None and not math.isnan(influence.rank_correlation):
-            detail = f"rank correlation {influence.rank_correlation:+.2f}"
-        else:
-            detail = ", ".join(f"{level.label}: {shown_number(level.mean)}" for level in influence.levels)
-        lines.append(
-            f"{influence.parameter} goes with {influence.share:.0%} of {influence.metric} "
-            f"over {influence.n} trials ({detail})"
-        )
-    return "\n".join(["what mattered (a hint: a search does not try values evenly)", *lines]) if lines else ""
+    if not found:
+        return ""
+    lines = [f"  {_influence(influence)}" for influence in found[:_MOST_INFLUENCES]]
+    return "\n".join(["what mattered (a hint: a search does not try values evenly)", *lines])
 
 
-def _varying(result: StudyResult) -> list[str]:
-    """The parameters that were not the same everywhere."""
-    seen: dict[str, set[str]] = {}
-    for trial in result.trials:
-        for name, value in trial.config.items():
-            seen.setdefault(name, set()).add(repr(value))
-    total = len(result.trials)
-    return [
-        name
-        for name, values in seen.items()
-        if len(values) > 1 or sum(name in trial.config for trial in result.trials) < total
-    ] or list(seen)
+def _influence(influence: Influence) -> str:
+    text = f"{influence.parameter}: {influence.share:.0%} of the variation of {influence.metric}"
+    rho = influence.rank_correlation
+    if rho is not None and not math.isnan(rho):
+        return f"{text} ({'rises' if rho > 0 else 'falls'} with it, rank correlation {rho:+.2f})"
+    levels = [f"{level.label}: {shown_number(level.mean)}" for level in influence.levels]
+    if len(levels) > _MOST_LEVELS:
+        levels = [*levels[:2], "...", *levels[-2:]]
+    return f"{text} ({', '.join(levels)})"

@@ -1,4 +1,4 @@
-"""How values are written for a person: configurations, durations, numbers with their interval, tables."""
+"""How values are written for a person: configurations, durations, numbers with their interval."""
 
 from __future__ import annotations
 
@@ -9,10 +9,18 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
+from tuner.space.yaml_source import read_scalar
+
+_LONGEST_LINE = 160
+
 
 def shown_value(value: Any) -> str:
-    """One value of a configuration: words bare, everything else as JSON."""
-    return value if isinstance(value, str) else json.dumps(value)
+    """One value of a configuration: words bare; ``1``, ``1.0``, ``true`` and ``"1"`` stay apart."""
+    if isinstance(value, str):
+        return value if _is_word(value) else json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return _shown_float(value)
+    return json.dumps(value, ensure_ascii=False)
 
 
 def shown_config(config: Mapping[str, Any], names: Sequence[str] | None = None) -> str:
@@ -25,6 +33,8 @@ def shown_duration(seconds: float) -> str:
     """Seconds as a person says them."""
     if math.isinf(seconds):
         return "no limit"
+    if seconds < 10:
+        return f"{seconds:.1f} s"
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
@@ -36,30 +46,42 @@ def shown_number(value: float | None) -> str:
         return "-"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if abs(value) >= 1000:
+    if 1000 <= abs(value) < 1e15:
         return f"{value:,.0f}"
     return f"{value:.4g}"
 
 
-def shown_interval(value: float | None, low: float | None, high: float | None) -> str:
-    """A value with its 95% interval."""
-    text = shown_number(value)
-    if value is None or low is None or high is None:
-        return text
-    return f"{text} [{shown_number(low)}, {shown_number(high)}]"
+def shown_measure(value: float, low: float | None, high: float | None) -> str:
+    """A value with half its 95% interval, to the digits that the interval leaves: ``15,680 ± 120``."""
+    if low is None or high is None:
+        return shown_number(value)
+    half = (high - low) / 2
+    if not 0 < half < math.inf or not math.isfinite(value):
+        return f"{shown_number(value)} ± {shown_number(half)}"
+    digits = _digits_after_point(value, half)
+    return f"{_rounded(value, digits)} ± {_rounded(half, digits)}"
 
 
-def table(rows: Sequence[Sequence[str]], header: Sequence[str]) -> str:
-    """Aligned columns under a header; numbers to the right, words to the left."""
-    lines = [list(header), *[list(row) for row in rows]]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(header))]
-    right = [all(_is_number(row[i]) for row in rows) if rows else False for i in range(len(header))]
-    return "\n".join(
-        "  ".join(
-            cell.rjust(w) if is_right else cell.ljust(w) for cell, w, is_right in zip(line, widths, right, strict=True)
-        ).rstrip()
-        for line in lines
-    )
+def shown_ratio(value: float, low: float | None, high: float | None) -> str:
+    """A factor with its interval: ``x1.40 (1.38 to 1.42)``."""
+    if low is None or high is None:
+        return f"x{value:.2f}"
+    if low == high:
+        return f"x{value:.2f} ± 0"
+    digits = min(max(_digits_after_point(value, (high - low) / 2), 2), 4)
+    return f"x{value:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
+
+
+def plural(count: int, word: str) -> str:
+    """``1 trial``, ``2 trials``."""
+    return f"{count:,} {word}{'' if count == 1 else 's'}"
+
+
+def first_line(message: str, longest: int = _LONGEST_LINE) -> str:
+    """What a foreign message begins with, without control characters, which could play with a terminal."""
+    line = next((part for part in message.splitlines() if part.strip()), "(no message)")
+    clean = "".join(char if char.isprintable() else " " for char in line).strip()
+    return clean if len(clean) <= longest else f"{clean[: longest - 3]}..."
 
 
 def styled(text: str, code: str, stream: IO[str] | None = None) -> str:
@@ -69,5 +91,24 @@ def styled(text: str, code: str, stream: IO[str] | None = None) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if wants else text
 
 
-def _is_number(cell: str) -> bool:
-    return cell[:1] in "-0123456789" or cell == ""
+def _is_word(text: str) -> bool:
+    """True where the text, written bare, cannot be taken for anything else."""
+    return text.isprintable() and not any(c in ' "' for c in text) and isinstance(read_scalar(text), str)
+
+
+def _shown_float(value: float) -> str:
+    text = f"{value:.4g}"
+    return f"{text}.0" if text.lstrip("-").isdigit() else text
+
+
+def _digits_after_point(value: float, half: float) -> int:
+    """Two digits of the interval, but at least three and at most seven significant digits of the value."""
+    if not half > 0:
+        return 2
+    of_interval = 1 - math.floor(math.log10(half))
+    magnitude = math.floor(math.log10(abs(value))) if value else 0
+    return max(min(max(of_interval, 2 - magnitude), 6 - magnitude), 0)
+
+
+def _rounded(value: float, digits: int) -> str:
+    return f"{value:,.{digits}f}"

@@ -2,24 +2,81 @@
 
 from __future__ import annotations
 
+import shlex
+import socket
 import subprocess
+from pathlib import Path
 
 import click
 
-from tuner.space.model import TrackingSettings
+from tuner.cli.errors import CliError
+from tuner.cli.options import WholeNumber, mlflow_option, records_option
 
 
 @click.command()
-@click.option("--mlflow", "uri", metavar="URI", default=None, help="MLflow store. Default: sqlite:///mlflow.db.")
-@click.option("--port", default=5000, show_default=True, help="Port on 127.0.0.1.")
+@click.argument("study", metavar="[STUDY]", required=False)
+@mlflow_option
+@records_option
+@click.option("--port", type=WholeNumber(1, 65535), default=5000, show_default=True, help="Port on 127.0.0.1.")
 @click.option("--print-command", is_flag=True, help="Print the command instead of running it.")
-def ui(uri: str | None, port: int, print_command: bool) -> int:
-    """Open MLflow's UI (on this machine only) and stay until Ctrl-C."""
-    from tuner.tracking.server import ui_command
+def ui(study: str | None, uri: str | None, records: str | None, port: int, print_command: bool) -> int:
+    """Open MLflow's UI (on this machine only) and stay until Ctrl-C.
 
-    command = ui_command(uri or str(TrackingSettings().mlflow), port)
+    On the store that STUDY was logged to, by default ./mlflow.db.
+    """
+    from tuner.tracking.server import ui_command
+    from tuner.tracking.stores import TrackingError
+
+    store = uri or _store_of(study, records)
+    try:
+        command = ui_command(store, port)
+    except TrackingError as problem:
+        raise CliError(str(problem)) from problem
     if print_command:
-        click.echo(" ".join(command))
+        click.echo(shlex.join(command))
         return 0
+    _refuse_a_missing_file(store)
+    _refuse_a_busy_port(port)
     click.echo(f"http://127.0.0.1:{port}  (Ctrl-C ends it)", err=True)
-    return subprocess.call(command)
+    return _wait_for(command)
+
+
+def _store_of(study: str | None, records: str | None) -> str:
+    from tuner.space.model import TrackingSettings
+
+    default = str(TrackingSettings().mlflow)
+    if study is None:
+        return default
+    from tuner.cli.mlflow_watch import STORE_NOTE
+    from tuner.records.repository import Records
+
+    with Records.open(records, must_exist=True) as store:
+        notes = store.study(study, only=()).notes
+    return str(notes.get(STORE_NOTE) or default)
+
+
+def _refuse_a_missing_file(uri: str) -> None:
+    path = Path(uri.removeprefix("sqlite:///"))
+    if uri.startswith("sqlite:///") and not path.exists():
+        raise CliError(f"no MLflow store at {path}; run `tuner run` or `tuner log STUDY` first, or give --mlflow")
+
+
+def _refuse_a_busy_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as problem:
+            why = problem.strerror or str(problem)
+            raise CliError(f"port {port} cannot be used ({why}); give another: --port {port % 65535 + 1}") from problem
+
+
+def _wait_for(command: list[str]) -> int:
+    """The server's exit code; 0 where Ctrl-C ended it, which is the way to end it."""
+    with subprocess.Popen(command) as server:
+        try:
+            return server.wait()
+        except KeyboardInterrupt:
+            server.terminate()  # the terminal has told it as well; a caller of ours may not have
+            server.wait()
+            return 0

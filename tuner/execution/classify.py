@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
-import math
 import signal
 import stat
 from collections.abc import Mapping
@@ -96,7 +95,10 @@ def _cut(report: Report, spec: TrialSpec) -> tuple[FailureKind, str] | None:
                 "supervisor_gone": "its supervisor went away",
             }[report.reason]
         case "guardian_gone":
-            return FailureKind.KILLED, "the guardian of this trial was killed from outside, and the trial with it"
+            return (
+                FailureKind.KILLED,
+                "the guardian of this trial was killed from outside, and the trial with it",
+            )
         case "not_started":
             return FailureKind.CRASH, f"could not be started: {report.message}"
     return None
@@ -206,9 +208,13 @@ def _missing_message(missing: list[str], came: list[str]) -> str:
 def _process_metrics(report: Report, spec: TrialSpec) -> dict[str, MetricValue]:
     """What the guardian measured of any program: a trial's own figures take precedence."""
     peak = MetricValue(
-        report.peak_bytes / GIB, "GiB", n=1, method="largest of sampled PSS of all processes and resident peak of the first"
+        report.peak_bytes / GIB,
+        "GiB",
+        n=1,
+        method="largest of sampled PSS of all processes and resident peak of the first",
     )
-    return {Key.PEAK_RSS_GIB: peak} | ({} if spec.gpus else {Key.PEAK_MEMORY_GIB: peak})
+    keys = [Key.PEAK_RSS_GIB, *([] if spec.gpus else [Key.PEAK_MEMORY_GIB])]
+    return {str(key): peak for key in keys}
 
 
 def _completed(measurement: Measurement, report: Report, trial_dir: Path) -> Measurement:
@@ -223,8 +229,12 @@ def _completed(measurement: Measurement, report: Report, trial_dir: Path) -> Mea
     process = {
         key: value
         for key, value in dataclasses.asdict(report).items()
-        if key in ("reason", "returncode", "peak_bytes", "memory_by", "oom_kills", "strays") and value is not None
+        if key in ("reason", "returncode", "peak_bytes", "memory_by", "oom_kills", "strays")
+        and value is not None
     }
     return dataclasses.replace(
-        measurement, message=message, warnings=tuple(warnings), facts={**measurement.facts, "process": process}
+        measurement,
+        message=message,
+        warnings=tuple(warnings),
+        facts={**measurement.facts, "process": process},
     )

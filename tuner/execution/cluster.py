@@ -41,10 +41,13 @@ _QUIET = {
     "TUNE_GLOBAL_CHECKPOINT_S": "3600",  # its state on disk is never read
     "TUNE_WARN_THRESHOLD_S": "60",
 }
-# a token of our own, or Ray writes one into the user's home; per process, because Ray keeps the first that it sees
+_SET_BY_RAY = ("RAY_AUTH_MODE", "PYTHONBREAKPOINT", "TUNE_RESULT_BUFFER_LENGTH")
+_IDLE_HELPERS = (b"/autoscaler/_private/monitor.py", b"/_private/log_monitor.py")
+# a token of our own, or Ray writes one into the user's home; per process, because Ray keeps the first that
+# it sees
 _OWN_RAY = {
-    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # despite its name: on Linux too, listen on the loopback address only
-    "RAY_AUTH_MODE": "token",
+    # despite its name: on Linux too, listen on the loopback address only
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_AUTH_TOKEN": secrets.token_hex(32),
 }
 
@@ -58,7 +61,7 @@ def quiet_ray(is_own: bool) -> Iterator[None]:
     settings = _QUIET | {MARK_VARIABLE: driver_mark()}  # whatever Ray starts carries the mark
     if is_own:
         settings |= _OWN_RAY
-    before = {name: os.environ.get(name) for name in settings}
+    before = {name: os.environ.get(name) for name in (*settings, *_SET_BY_RAY)}
     logger = logging.getLogger("ray")
     level = logger.level
     os.environ.update(settings)
@@ -80,29 +83,32 @@ def connected(address: str | None, slots: Slots, folder: Path) -> Iterator[None]
 
     ``folder`` holds Ray's own files of a Ray that is started here.
     """
-    import ray
-
     if address is None:
         refuse_what_does_not_fit(slots, len(usable_cores()), len(usable_gpus()), "this machine")
     elif address.startswith("ray://"):
         raise ExecutionError(
-            f"{address}: the driver must run on a machine of the cluster; start it there with HOST:PORT instead of ray://"
+            f"{address}: the driver must run on a machine of the cluster; "
+            "start it there with HOST:PORT instead of ray://"
         )
     else:
         _refuse_an_unreachable(address)
+    import ray
+
     if ray.is_initialized():
-        raise ExecutionError("this process is connected to a Ray already; use a process of its own for each run")
+        raise ExecutionError(
+            "this process is connected to a Ray already; use a process of its own for each run"
+        )
     with ExitStack() as stack:
         if address is None:
             stack.enter_context(swept(folder))
         put_back = stack.enter_context(_callers_signal_handlers())
         stack.callback(ray.shutdown)
-        if address is None:
-            stack.callback(_end_monitor)
         _start(address, slots, folder)
         put_back()
+        if address is None:
+            _end_idle_helpers()
         if address is not None:
-            _refuse_what_no_node_has(address, slots, ray.nodes())
+            refuse_what_no_node_has(address, slots, ray.nodes())
         yield
 
 
@@ -113,14 +119,22 @@ def _start(address: str | None, slots: Slots, folder: Path) -> None:
         ray.init(**_arguments(address, slots, folder))
     except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as problem:
         what = f"reach the Ray cluster at {address}" if address else "start a Ray of our own"
-        raise ExecutionError(f"cannot {what}: {str(problem).strip().splitlines()[0]}") from problem
+        reason = str(problem).strip().splitlines()[0]
+        if isinstance(problem.__cause__, Exception) and "InvalidAuthToken" in str(problem.__cause__):
+            reason = "it wants a token; export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
+        raise ExecutionError(f"cannot {what}: {reason}") from problem
 
 
-def _end_monitor() -> None:
-    """Ray's autoscaler monitor ignores its SIGTERM, and Ray's shutdown would wait a second for it."""
+def _end_idle_helpers() -> None:
+    """End two processes of our own Ray that would only disturb what is measured (1% of a core).
+
+    The log monitor serves ``log_to_driver``, which is off; the autoscaler's monitor has nothing to scale,
+    and Ray's shutdown would wait a second for it, because it ignores SIGTERM.
+    """
     for pid in marked_processes(driver_mark().__eq__):
-        with contextlib.suppress(OSError):
-            if b"/monitor.py" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        with contextlib.suppress(OSError):  # it ended meanwhile
+            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if any(word.endswith(_IDLE_HELPERS) for word in words):
                 kill(pid)
 
 
@@ -133,7 +147,8 @@ def _refuse_an_unreachable(address: str) -> None:
         socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
     except OSError as problem:
         raise ExecutionError(
-            f"cannot reach the Ray cluster at {address}: {problem.strerror or problem}; is it up, and is this its GCS port?"
+            f"cannot reach the Ray cluster at {address}: {problem.strerror or problem}; "
+            "is it up, and is this its GCS port?"
         ) from problem
 
 
@@ -175,14 +190,21 @@ def _arguments(address: str | None, slots: Slots, folder: Path) -> dict[str, Any
     }
 
 
-def _refuse_what_no_node_has(address: str, slots: Slots, nodes: list[dict[str, Any]]) -> None:
+def refuse_what_no_node_has(address: str, slots: Slots, nodes: list[dict[str, Any]]) -> None:
     """Ray Tune would wait for ever for resources that are not there."""
     alive = [node["Resources"] for node in nodes if node["Alive"]]
     if slots.accelerator:
         wanted = f"accelerator_type:{slots.accelerator}"
         having = [node for node in alive if wanted in node]
         if not having:
-            there = sorted({key.partition(":")[2] for node in alive for key in node if key.startswith("accelerator_type:")})
+            there = sorted(
+                {
+                    key.partition(":")[2]
+                    for node in alive
+                    for key in node
+                    if key.startswith("accelerator_type:")
+                }
+            )
             raise ExecutionError(
                 f"resources.accelerator={slots.accelerator}, but {address} has {', '.join(there) or 'none'}"
             )
@@ -192,14 +214,18 @@ def _refuse_what_no_node_has(address: str, slots: Slots, nodes: list[dict[str, A
         most = {name: max((node.get(name, 0) for node in alive), default=0) for name in ("CPU", "GPU")}
         refuse_what_does_not_fit(slots, most["CPU"], most["GPU"], f"no node of {address} more; the largest")
         raise ExecutionError(
-            f"no single node of {address} has {slots.cpus} cpus and {slots.gpus} gpus together; ask for less of one"
+            f"no single node of {address} has {slots.cpus} cpus and {slots.gpus} gpus together; "
+            "ask for less of one"
         )
     if fitting < slots.count:
         raise ExecutionError(
-            f"search.concurrent_trials={slots.count}, but {address} has room for {fitting} at once; use {fitting}"
+            f"search.concurrent_trials={slots.count}, but {address} has room for {fitting} at once; "
+            f"use {fitting}"
         )
 
 
 def _slots_on(node: dict[str, float], slots: Slots) -> int:
-    rooms = [node.get(name, 0) // wanted for name, wanted in (("CPU", slots.cpus), ("GPU", slots.gpus)) if wanted]
+    rooms = [
+        node.get(name, 0) // wanted for name, wanted in (("CPU", slots.cpus), ("GPU", slots.gpus)) if wanted
+    ]
     return int(min(rooms, default=slots.count))

@@ -1,7 +1,7 @@
 """The environment and the command line of a trial, built afresh from the machine's own.
 
-What Ray puts into its workers (thread counts, device masks, ``RAY_*``) never reaches a trial. Secrets written as
-``${NAME}`` are filled in here, at the last moment, and are written nowhere.
+What Ray puts into its workers (thread counts, device masks, ``RAY_*``) never reaches a trial. Secrets
+written as ``${NAME}`` are filled in here, at the last moment, and are written nowhere.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ from typing import Any
 import trials
 from trials.contract import SPEC_FILE, TrialSpec
 
-_FOREIGN = re.compile(r"(RAY_|TUNE_|OMP_|KMP_|MKL_|OPENBLAS_|GOMP_)|(CUDA_VISIBLE_DEVICES|PYTHONBREAKPOINT|SPT_NOENV|PL_DISABLE_FORK)$")
+_FOREIGN = re.compile(
+    r"(RAY_|TUNE_|OMP_|KMP_|MKL_|OPENBLAS_|GOMP_)|(CUDA_VISIBLE_DEVICES|PYTHONBREAKPOINT|SPT_NOENV|PL_DISABLE_FORK)$"
+)
 _NAME = re.compile(r"\$\{(\w+)\}")
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 _CACHES = {"TORCHINDUCTOR_CACHE_DIR": "inductor", "TRITON_CACHE_DIR": "triton", "CUDA_CACHE_PATH": "cuda"}
@@ -39,7 +41,9 @@ def trial_environment(spec: TrialSpec, base: Mapping[str, str] | None = None) ->
 
 
 def environment_parameters(config: Mapping[str, Any]) -> dict[str, str]:
-    """The ``env.*`` parameters as text, ``${NAME}`` not yet filled in; booleans are 1 and 0, null is left out."""
+    """The ``env.*`` parameters as text, ``${NAME}`` not yet filled in; booleans are 1 and 0, null is left
+    out.
+    """
     return {
         key.removeprefix("env."): str(int(value) if isinstance(value, bool) else value)
         for key, value in config.items()
@@ -48,7 +52,9 @@ def environment_parameters(config: Mapping[str, Any]) -> dict[str, str]:
 
 
 def rerun_command(spec: TrialSpec, program: Sequence[str]) -> str:
-    """One line for a shell that runs the trial again by hand, with its environment; secrets stay ``${NAME}``."""
+    """One line for a shell that runs the trial again by hand, with its environment; secrets stay
+    ``${NAME}``.
+    """
     variables = _placement_variables(spec, None) | environment_parameters(spec.config)
     settings = [f"{name}={_quoted(value)}" for name, value in variables.items()]
     words = [shlex.quote(word) for word in (*program, str(spec.trial_dir / SPEC_FILE))]
@@ -77,7 +83,8 @@ def _filled(name: str, value: str, machine: Mapping[str, str]) -> str:
     missing = [wanted for wanted in _NAME.findall(value) if wanted not in machine]
     if missing:
         raise MissingVariable(
-            f"env.{name} wants ${{{missing[0]}}}, which is not set; export {missing[0]}=... before `tuner run`"
+            f"env.{name} wants ${{{missing[0]}}}, which is not set; "
+            f"export {missing[0]}=... before `tuner run`"
         )
     return _NAME.sub(lambda found: machine[found.group(1)], value)
 
@@ -85,4 +92,6 @@ def _filled(name: str, value: str, machine: Mapping[str, str]) -> str:
 def _quoted(value: str) -> str:
     """Quoted for a shell, except that ``${NAME}`` is left for it to fill in."""
     parts = re.split(r"(\$\{\w+\})", value)
-    return "".join(f'"{part}"' if _NAME.fullmatch(part) else shlex.quote(part) for part in parts if part) or "''"
+    return (
+        "".join(f'"{part}"' if _NAME.fullmatch(part) else shlex.quote(part) for part in parts if part) or "''"
+    )

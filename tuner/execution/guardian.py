@@ -1,18 +1,23 @@
+# pathlib costs 5 ms at import, contextlib 2 ms, and every trial would pay them:
+# ruff: noqa: PTH102, PTH106, PTH110, PTH120, PTH123, PTH208, SIM105
 """Guards one trial: starts it, watches it, and ends every process that it leaves behind.
 
-Run by a supervisor as ``python -I -S guardian.py FD``. FD is the supervisor's socket: a request comes in over it
-(a marshalled dictionary, see ``Request keys``), the report goes out. Only light modules are imported, and marshal
-stands in for JSON, because their import would be paid by every trial (json 15 ms, socket 20 ms).
+Run by a supervisor as ``python -I -S guardian.py FD``. FD is the supervisor's socket: a request comes in
+over it (a marshalled dictionary, see ``Request keys``), the report goes out. Only light modules are
+imported, and marshal stands in for JSON, because their import would be paid by every trial (json 15 ms,
+socket 20 ms).
 
 The guardian leads a session of its own, so that a Ctrl-C on the terminal does not reach it, and is a child
-subreaper: a daemon that the trial forks twice becomes the guardian's child and is found. The trial dies with the
-guardian (``PR_SET_PDEATHSIG``); what it started then becomes a child of the supervisor, which ends it.
+subreaper: a daemon that the trial forks twice becomes the guardian's child and is found. The trial dies
+with the guardian (``PR_SET_PDEATHSIG``); what it started then becomes a child of the supervisor, which ends
+it.
 
 Request keys: ``program`` (list), ``env`` (dict), ``cwd``, ``cpus`` (core numbers, empty: not pinned),
-``timeout_s`` (None: no limit), ``memory_limit_bytes`` (None: no limit), ``lease_fd`` (the driver's lease, -1: none).
-Report keys: ``reason`` (one of ``REASONS``), ``returncode`` (negative: the signal), ``peak_bytes``, ``wall_s``,
-``started_at`` (monotonic clock), ``oom_kills``, ``strays`` (processes that the trial left behind), ``survivors``
-(process numbers that could not be ended), ``memory_by`` (``cgroup`` or ``sampled``), ``message``.
+``timeout_s`` (None: no limit), ``memory_limit_bytes`` (None: no limit), ``lease_fd`` (the driver's lease,
+-1: none). Report keys: ``reason`` (one of ``REASONS``), ``returncode`` (negative: the signal),
+``peak_bytes``, ``wall_s``, ``started_at`` (monotonic clock), ``oom_kills``, ``strays`` (processes that the
+trial left behind), ``survivors`` (process numbers that could not be ended), ``memory_by`` (``cgroup`` or
+``sampled``), ``message``.
 """
 
 from __future__ import annotations
@@ -109,12 +114,12 @@ def kill(pid: int) -> None:
 
 
 def _read(path: str) -> str:
-    with open(path) as stream:  # noqa: PTH123 - pathlib costs 5 ms at import
+    with open(path) as stream:
         return stream.read()
 
 
 def _write(path: str, text: str) -> None:
-    with open(path, "w") as stream:  # noqa: PTH123 - as above
+    with open(path, "w") as stream:
         stream.write(text)
 
 
@@ -163,7 +168,7 @@ class MemoryCgroup:
         _write(f"{self.folder}/{first}", str(limit_bytes))
         for name in others:  # swap would only hide the excess; the kernel may be built without it
             value = {"memory.swap.max": 0, "memory.oom.group": 1}.get(name, limit_bytes)
-            if os.path.exists(f"{self.folder}/{name}"):  # noqa: PTH110 - as above
+            if os.path.exists(f"{self.folder}/{name}"):
                 _write(f"{self.folder}/{name}", str(value))
 
     def oom_kills(self) -> int:
@@ -206,7 +211,7 @@ def _cgroup_parents() -> list[tuple[str, int]]:
             parents.append((_below(mount, root, own["memory"]), 1))
         elif kind.startswith("cgroup2 ") and "" in own:
             here = _below(mount, root, own[""])
-            parents += [(here, 2), (os.path.dirname(here), 2)] if here != mount else [(here, 2)]  # noqa: PTH120
+            parents += [(here, 2), (os.path.dirname(here), 2)] if here != mount else [(here, 2)]
     return [(path, version) for path, version in parents if version == 1 or _hands_memory_down(path)]
 
 
@@ -223,7 +228,8 @@ def _hands_memory_down(folder: str) -> bool:
 
 
 class MemoryWatch:
-    """Looks at the memory of the trial's processes once in a while: peak, and the limit where no cgroup holds it.
+    """Looks at the memory of the trial's processes once in a while: peak, and the limit where no cgroup
+    holds it.
 
     Memory is the sum of the proportional set sizes: resident sizes count shared pages once per process, and a
     limit on their sum would forbid loader workers.
@@ -322,7 +328,9 @@ class Guardian:
         return MemoryWatch(None if self._cgroup else limit_bytes)
 
     def _watch(self, watch: MemoryWatch, started_at: float) -> str:
-        """Wait for the first of: the trial's end, a cut, the time limit, the memory limit; returns the reason."""
+        """Wait for the first of: the trial's end, a cut, the time limit, the memory limit; returns the
+        reason.
+        """
         pidfd, lease_fd = os.pidfd_open(self._trial), self._request["lease_fd"]
         poller = select.poll()
         for fd in (pidfd, self._supervisor_fd, *([lease_fd] if lease_fd >= 0 else [])):
@@ -348,7 +356,8 @@ class Guardian:
     def _reap(self) -> bool:
         """Take the exit status of every child that ended; False when there is no child any more.
 
-        Every living descendant is a child of this subreaper in the end, so "no child" is proof that none is left.
+        Every living descendant is a child of this subreaper in the end, so "no child" is proof that none is
+        left.
         """
         while True:
             try:
@@ -374,7 +383,9 @@ class Guardian:
 
 
 def _become_trial(request: dict[str, Any], guardian: int, gate: int, failure: int) -> NoReturn:
-    """In the forked child: take on the trial's place, then its program. What fails is written to ``failure``."""
+    """In the forked child: take on the trial's place, then its program. What fails is written to
+    ``failure``.
+    """
     try:
         os.read(gate, 1)
         os.setsid()

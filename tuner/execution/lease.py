@@ -1,8 +1,9 @@
 """The driver's lease on what it started: a connection that ends when the driver does.
 
-The driver listens on a unix socket; each slot connects once and hands the connection to its guardians. End of
-file means that the driver is gone; a byte means "cut what runs", and is never read, so that every later guardian
-of the slot sees it as well. A slot on another machine has no lease: it lives and dies with its Ray actor.
+The driver listens on a unix socket; each slot connects once and hands the connection to its guardians. End
+of file means that the driver is gone; a byte means "cut what runs", and is never read, so that every later
+guardian of the slot sees it as well. A slot on another machine has no lease: it lives and dies with its Ray
+actor.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class LeaseAddress:
 class DriverLease:
     """The driver's side. ``interrupt`` may be called from a signal handler: it takes no lock.
 
-    A process that the driver forks without exec would keep copies of the sockets, and the lease would outlive the
-    driver: they are closed in such a child.
+    A process that the driver forks without exec would keep copies of the sockets, and the lease would
+    outlive the driver: they are closed in such a child.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -19,12 +19,16 @@ MARK_FILE = "driver"
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """A temporary folder of this driver that ``leftovers`` finds if the driver dies; ExecutionError without room."""
+    """A temporary folder of this driver that ``leftovers`` finds if the driver dies; ExecutionError without
+    room.
+    """
     try:
         folder = Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=runtime_dir()))
         (folder / MARK_FILE).write_text(driver_mark(), encoding="utf-8")
     except OSError as problem:
-        raise ExecutionError(f"cannot make a temporary folder: {problem}; free space or allow writing there") from problem
+        raise ExecutionError(
+            f"cannot make a temporary folder: {problem}; free space or allow writing there"
+        ) from problem
     try:
         yield folder
     finally:

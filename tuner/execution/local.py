@@ -51,7 +51,9 @@ class LocalExecutor:
             stack.callback(self._lease.interrupt)  # an exception of the source must not wait for what runs
             self._serve(source, slots.count, pool, free)
 
-    def _serve(self, source: JobSource, count: int, pool: ThreadPoolExecutor, free: SimpleQueue[Supervisor]) -> None:
+    def _serve(
+        self, source: JobSource, count: int, pool: ThreadPoolExecutor, free: SimpleQueue[Supervisor]
+    ) -> None:
         running: dict[Future[Measurement], Job] = {}
         is_finished = False
         while True:
@@ -93,4 +95,3 @@ def _run_on_free_slot(free: SimpleQueue[Supervisor], job: Job) -> Measurement:
         return supervisor.run(job.spec)
     finally:
         free.put(supervisor)
-

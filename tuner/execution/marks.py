@@ -1,7 +1,7 @@
 """The mark that every process of a run carries in its environment, and what is found by it.
 
-A mark names the driver so that it cannot be mistaken: machine boot, process namespace, process number and start
-time. Whatever carries the mark of a driver that is dead was left behind.
+A mark names the driver so that it cannot be mistaken: machine boot, process namespace, process number and
+start time. Whatever carries the mark of a driver that is dead was left behind.
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ def driver_of(mark: str) -> str:
 
 
 def is_trial_mark(mark: str) -> bool:
-    """True for the mark of a measurement's processes, guardian included; False for the driver's own helpers."""
+    """True for the mark of a measurement's processes, guardian included; False for the driver's own
+    helpers.
+    """
     return "#" in mark
 
 
@@ -70,14 +72,19 @@ def marked_processes(is_ours: Callable[[str], bool]) -> Iterator[int]:
 def runtime_dir() -> Path:
     """The folder of this user for locks and sockets, made if need be (private to the user).
 
-    Not ``XDG_RUNTIME_DIR``: a study started by cron or over ssh must see the locks of one started on the desktop.
+    Not ``XDG_RUNTIME_DIR``: a study started by cron or over ssh must see the locks of one started on the
+    desktop.
     """
     named = os.environ.get(RUNTIME_VARIABLE)
     session = Path(f"/run/user/{os.getuid()}")
-    folder = Path(named) if named else session / "tuner" if session.is_dir() else Path(f"/tmp/tuner-{os.getuid()}")
+    folder = (
+        Path(named) if named else session / "tuner" if session.is_dir() else Path(f"/tmp/tuner-{os.getuid()}")
+    )
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     if folder.stat().st_uid != os.getuid():
-        raise PermissionError(f"{folder} belongs to another user; set {RUNTIME_VARIABLE} to a folder of your own")
+        raise PermissionError(
+            f"{folder} belongs to another user; set {RUNTIME_VARIABLE} to a folder of your own"
+        )
     return folder
 
 

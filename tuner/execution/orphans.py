@@ -11,11 +11,13 @@ from tuner.execution import guardian
 from tuner.execution.marks import marked_processes
 
 
-def end_orphans(is_ours: Callable[[str], bool], every_child: bool = False, patience_s: float = 5.0) -> list[int]:
+def end_orphans(
+    is_ours: Callable[[str], bool], every_child: bool = False, patience_s: float = 5.0
+) -> list[int]:
     """SIGKILL whatever carries a mark that satisfies ``is_ours``, until nothing does.
 
-    ``every_child`` also ends all descendants of this process: an orphan may have cleared its environment. Returns
-    what is still there after ``patience_s`` seconds.
+    ``every_child`` also ends all descendants of this process: an orphan may have cleared its environment.
+    Returns what is still there after ``patience_s`` seconds.
     """
     give_up_at = time.monotonic() + patience_s
     while left := _left(is_ours, every_child):

@@ -1,7 +1,8 @@
 """Cores and devices that a slot holds for itself, among all studies of this user on this machine.
 
-Each is a lock on a file: the kernel gives it back when the holder dies, however it dies. Two OpenMP programs on
-one core run at a thirtieth of the speed, so two studies must never share cores without saying so.
+Each is a lock on a file: the kernel gives it back when the holder dies, however it dies. Two OpenMP
+programs on one core run at a thirtieth of the speed, so two studies must never share cores without saying
+so.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from tuner.execution.protocol import ExecutionError, Slots
 
 
 class Holding:
-    """What one slot holds of one kind (``core``, ``gpu``). Held until ``release`` or the end of the process."""
+    """What one slot holds of one kind (``core``, ``gpu``). Held until ``release`` or the end of the
+    process.
+    """
 
     def __init__(self, kind: str, candidates: Iterable[str]) -> None:
         self._kind = kind
@@ -25,7 +28,9 @@ class Holding:
         self._locks: dict[str, IO[str]] = {}
 
     def take(self, wanted: int) -> tuple[str, ...]:
-        """Hold up to ``wanted`` in all, keeping those held already; fewer come back where others hold the rest."""
+        """Hold up to ``wanted`` in all, keeping those held already; fewer come back where others hold the
+        rest.
+        """
         for name in self._candidates:
             if len(self._locks) >= wanted:
                 break
@@ -68,14 +73,19 @@ def usable_gpus() -> list[str]:
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     if visible is not None:
         return [name.strip() for name in visible.split(",") if name.strip()]
-    return [str(n) for n in sorted(int(p.name[6:]) for p in Path("/dev").glob("nvidia[0-9]*") if p.name[6:].isdigit())]
+    return [
+        str(n)
+        for n in sorted(int(p.name[6:]) for p in Path("/dev").glob("nvidia[0-9]*") if p.name[6:].isdigit())
+    ]
 
 
 def refuse_what_does_not_fit(slots: Slots, cpus: float, gpus: float, where: str) -> None:
     """ExecutionError when not even one slot fits into ``cpus`` cores and ``gpus`` devices of ``where``."""
     for name, wanted, there in (("cpus", slots.cpus, cpus), ("gpus", slots.gpus, gpus)):
         if wanted > there:
-            raise ExecutionError(f"resources.{name}={wanted}, but {where} has {there:g}; use at most {there:g}")
+            raise ExecutionError(
+                f"resources.{name}={wanted}, but {where} has {there:g}; use at most {there:g}"
+            )
 
 
 def shortage(kind: str, wanted: int, held: Sequence[str]) -> str | None:

@@ -55,8 +55,9 @@ class Executor(Protocol):
     def run(self, source: JobSource, slots: Slots) -> None:
         """Returns when the source said FINISHED and nothing runs, or after ``must_stop``.
 
-        A job cut by ``must_stop`` or Ctrl-C is handed back as failed/interrupted. Raises ExecutionError (one line,
-        way out) when the place cannot run jobs at all (no such cluster, resources that no node has).
+        A job cut by ``must_stop`` or Ctrl-C is handed back as failed/interrupted. Raises ExecutionError
+        (one line, way out) when the place cannot run jobs at all (no such cluster, resources that no node
+        has).
         """
         ...
 

@@ -7,21 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from tuner.execution.cluster import connected, quiet_ray
+from tuner.execution.feed import Feed
 from tuner.execution.lease import DriverLease
 from tuner.execution.leftovers import run_folder
 from tuner.execution.marks import driver_mark
 from tuner.execution.protocol import JobSource, Slots
 from tuner.execution.supervisor import PROGRAM, Place
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from tuner.execution.searcher import Feed
-
 
 class RayTuneExecutor:
     """An executor (see ``protocol.Executor``) on a Ray of our own, or on the cluster at ``address``.
 
-    ``address`` is ``host:port`` or ``auto``; the driver must run on a machine of that cluster.
+    ``address`` is ``host:port`` or ``auto``; the driver must run on a machine of that cluster. Nothing may
+    import ray before ``run`` (what silences it is read at import), and ``run`` must be called in the main
+    thread.
     """
 
     def __init__(self, address: str | None = None, *, program: tuple[str, ...] = PROGRAM) -> None:
@@ -48,15 +47,14 @@ class RayTuneExecutor:
             self._serve(source, slots, folder)
 
     def _serve(self, source: JobSource, slots: Slots, folder: Path) -> None:
-        from tuner.execution.searcher import Feed, forget, register
-        from tuner.execution.trainable import place_config
+        from tuner.execution.searcher import forget, register
 
         assert self._lease is not None
-        place = Place(driver_mark(), self._lease.address, slots.cpus, slots.gpus, self._program)
-        self._feed = Feed(source, place_config(place), cut=self._lease.interrupt)
+        self._feed = Feed(source, cut=self._lease.interrupt)
         if self._is_interrupted:
             return
-        number = register(self._feed)
+        place = Place(driver_mark(), self._lease.address, slots.cpus, slots.gpus, self._program)
+        number = register(self._feed, place)
         try:
             _tuner(number, slots, folder).fit()
         finally:

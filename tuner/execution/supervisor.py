@@ -19,6 +19,7 @@ from trials.contract import LOG_FILE, RESULT_FILE, SPEC_FILE, FailureKind, Measu
 from tuner.execution import guardian
 from tuner.execution.classify import GIB, Report, measurement_of
 from tuner.execution.environment import MissingVariable, rerun_command, trial_environment
+from tuner.execution.kept import keep_measurement
 from tuner.execution.lease import LeaseAddress, connect
 from tuner.execution.marks import MARK_VARIABLE, trial_mark
 from tuner.execution.orphans import end_orphans
@@ -31,7 +32,9 @@ _GUARDIAN = (sys.executable, "-I", "-S", guardian.__file__)
 
 @dataclass(frozen=True)
 class Place:
-    """What every job of a slot has in common. ``program`` is what runs a spec file, named as its last argument."""
+    """What every job of a slot has in common. ``program`` is what runs a spec file, named as its last
+    argument.
+    """
 
     mark: str
     lease: LeaseAddress
@@ -44,8 +47,9 @@ class Place:
 class Supervisor:
     """One slot: holds its cores and devices for as long as it lives, and runs one job at a time.
 
-    ``gpus`` are the devices to choose from (None: all that this process may use). ``owns_process`` says that this
-    process has no other children, so that whatever survives a killed guardian may be ended without asking.
+    ``gpus`` are the devices to choose from (None: all that this process may use). ``owns_process`` says
+    that this process has no other children, so that whatever survives a killed guardian may be ended
+    without asking.
     """
 
     place: Place
@@ -77,7 +81,9 @@ class Supervisor:
             return Measurement.failed(FailureKind.CRASH, f"could not be started: {problem}")
         finally:
             os.close(log_fd)
-        return _with_costs(measurement_of(report, spec), report, begin, shortages)
+        measurement = _with_costs(measurement_of(report, spec), report, begin, shortages)
+        keep_measurement(spec, measurement)
+        return measurement
 
     def close(self) -> None:
         """Give cores, devices and the lease back."""
@@ -97,7 +103,9 @@ class Supervisor:
         # with no core of its own it runs beside others, but never with more threads than it was promised
         numbers = [int(core) for core in cores] or usable_cores()[: self.place.cpus]
         gpus = devices or tuple(usable_gpus() if self.gpus is None else self.gpus)[: self.place.gpus]
-        return dataclasses.replace(spec, cpus=tuple(sorted(numbers)), gpus=gpus), [line for line in short if line]
+        return dataclasses.replace(spec, cpus=tuple(sorted(numbers)), gpus=gpus), [
+            line for line in short if line
+        ]
 
     def _guarded(self, spec: TrialSpec, environment: dict[str, str], log_fd: int) -> Report:
         """Start a guardian, hand it the job, wait for its report."""
@@ -139,7 +147,9 @@ class Supervisor:
 
 
 def _loader_path() -> dict[str, str]:
-    """Some Pythons find their own library only by this; the rest of the environment is kept from the guardian."""
+    """Some Pythons find their own library only by this; the rest of the environment is kept from the
+    guardian.
+    """
     return {name: os.environ[name] for name in ("LD_LIBRARY_PATH",) if name in os.environ}
 
 
@@ -157,7 +167,8 @@ def _unwritable(spec: TrialSpec, problem: OSError) -> str:
     free = ""
     with contextlib.suppress(OSError):
         free = f" ({shutil.disk_usage(_existing(spec.trial_dir)).free / GIB:.2f} GiB free there)"
-    return f"cannot write {problem.filename or spec.trial_dir}: {problem.strerror}{free}; free space or allow writing there"
+    where = problem.filename or spec.trial_dir
+    return f"cannot write {where}: {problem.strerror}{free}; free space or allow writing there"
 
 
 def _existing(folder: Path) -> Path:

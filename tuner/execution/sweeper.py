@@ -1,8 +1,9 @@
-"""Ends what a Ray of our own leaves when its driver goes, and removes its files: ``python -m tuner.execution.sweeper``.
+"""Ends what a Ray of our own leaves when its driver goes, and removes its files: ``python -m
+tuner.execution.sweeper``.
 
-Ray's processes notice a driver's sudden death late (the actors after 15 s) or not at all (its agent). This one is
-started before them, waits for its standard input to end, and sweeps then; a driver that ends in good order closes
-that pipe and waits for it, so that both ends are one way.
+Ray's processes notice a driver's sudden death late (the actors after 15 s) or not at all (its agent). This
+one is started before them, waits for its standard input to end, and sweeps then; a driver that ends in good
+order closes that pipe and waits for it, so that both ends are one way.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ from tuner.execution.orphans import end_orphans
 
 @contextmanager
 def swept(folder: Path) -> Iterator[None]:
-    """For the time of the block, whatever happens to this process: its Ray's processes and ``folder`` go with it."""
+    """For the time of the block, whatever happens to this process: its Ray's processes and ``folder`` go
+    with it.
+    """
     root = str(Path(__file__).parents[2])
     paths = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
     sweeper = subprocess.Popen(

@@ -52,11 +52,15 @@ class SlotActor(Trainable):  # type: ignore[misc]  # Ray Tune's classes are unty
         self._spec_text = config["spec"]
         self._supervisor: Supervisor | None = None
         try:
-            self._supervisor = Supervisor(place, gpus=[str(gpu) for gpu in ray.get_gpu_ids()], owns_process=True)
+            self._supervisor = Supervisor(
+                place, gpus=[str(gpu) for gpu in ray.get_gpu_ids()], owns_process=True
+            )
         except ConnectionRefusedError:
             return  # the driver was interrupted, or is gone, while this actor started
         if self._supervisor.lease_fd >= 0:
-            lease_fd = os.dup(self._supervisor.lease_fd)  # its own: the supervisor closes the other at the end
+            lease_fd = os.dup(
+                self._supervisor.lease_fd
+            )  # its own: the supervisor closes the other at the end
             threading.Thread(target=_end_with, args=(lease_fd,), daemon=True).start()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:

@@ -128,12 +128,18 @@ def _gives_up(result: StudyResult, chosen: TrialResult, members: Sequence[TrialR
         best = min(members, key=_by(objective.metric, objective.direction))
         ours, theirs = chosen.estimates[objective.metric], best.estimates[objective.metric]
         if objective.loss(ours.value) > objective.loss(theirs.value):
-            share = f" ({abs(ours.value / theirs.value - 1):.2%} worse)" if theirs.value else ""
             unit = f" {ours.unit}" if ours.unit not in ("", "1") else ""
             lines.append(
-                f"{objective.metric} {ours.value:.6g}{unit}; trial {best.number}: {theirs.value:.6g}{share}"
+                f"{objective.metric} {ours.value:.6g}{unit} instead of {theirs.value:.6g} "
+                f"(trial {best.number}){_by_how_much(ours.value, theirs.value)}"
             )
     return tuple(lines)
+
+
+def _by_how_much(ours: float, theirs: float) -> str:
+    if not theirs:
+        return ""
+    return f", {abs(ours / theirs - 1):.1%} {'lower' if ours < theirs else 'higher'}"
 
 
 def _by(metric: str, direction: Direction) -> Callable[[TrialResult], tuple[float, int, int]]:

@@ -2,8 +2,7 @@
 
 The first trials spread over the space, every other one a neighbour of the baseline. Then each objective, each
 limit and the risk of failing gets a Gaussian process, and the candidate with the largest expected gain in
-hypervolume, times the probability that it runs and meets the limits, is taken; among near equals the
-cheapest.
+hypervolume, times the probability that it runs and meets the limits, is taken; the cheaper of equals first.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # ships no types
 
 from tuner.search.base import BaseSampler, Pick
-from tuner.search.belief import Belief
+from tuner.search.belief import Belief, Outlook
 from tuner.search.features import FeatureMap
 from tuner.search.history import History, history_of
 from tuner.search.pool import Candidate
@@ -28,7 +27,8 @@ SPREAD_CANDIDATES = 24  # drawn for one spread-out trial: more would push every 
 CANDIDATES = 1_000  # scored per ask
 AROUND = 12  # front members whose neighbours are always scored
 SHORTLIST = 100  # scored again, with more samples
-NEAR_EQUAL = 0.9  # of the largest gain: cheaper wins
+COST_WEIGHT = 0.25  # what costs ten times as much must promise 1.8 times the gain
+LEAST_CHANCE = 0.25  # of the best chance to run within the limits: no gain is worth more likely failures
 
 
 class AutoSampler(BaseSampler):
@@ -98,9 +98,12 @@ class AutoSampler(BaseSampler):
         x = self._features.of_candidates(candidates)
         with self._threads.limit(limits=1):
             outlook = self._belief.outlook(history, pending, x)
-            score = outlook.chance * outlook.gain((32, 12), rng)
-            short = np.argsort(-score, kind="stable")[:SHORTLIST]
-            gain = outlook.chance[short] * outlook.of(short).gain((96, 48), rng)
-        near_equal = np.flatnonzero(gain >= NEAR_EQUAL * gain.max())
-        cheapest = np.lexsort((-gain[near_equal], outlook.cost[short][near_equal]))[0]
-        return int(short[near_equal[cheapest]])
+            worth = _worth(outlook)
+            short = np.argsort(-worth * outlook.gain((32, 12), rng), kind="stable")[:SHORTLIST]
+            return int(short[np.argmax(worth[short] * outlook.of(short).gain((96, 48), rng))])
+
+
+def _worth(outlook: Outlook) -> Floats:
+    """What a candidate's gain is multiplied by: its chance to count, less for a high cost, 0 for a bad risk."""
+    cheapness = np.exp(-COST_WEIGHT * (outlook.cost - outlook.cost.min()))
+    return np.where(outlook.chance >= LEAST_CHANCE * outlook.chance.max(), outlook.chance * cheapness, 0.0)

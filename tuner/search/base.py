@@ -1,4 +1,4 @@
-"""What all samplers share: nothing twice, nothing that a rule rejects, everything if the rest fits the budget.
+"""What all samplers share: nothing twice, nothing that a rule rejects, all if the rest fits the budget.
 
 A sampler adds only how it picks. Whatever it does is a function of the seed, the number asked for, what was
 told and what is pending, so that another process proposes the same after the same tells.

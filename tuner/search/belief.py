@@ -26,9 +26,7 @@ WINDOW = 200  # observations that predictions rest on
 FIT_WINDOW = 120  # observations that hyperparameters are fitted to
 REMEMBERED_FITS = 32
 GROWTH = 7 / 6
-LABEL_NOISE = (
-    0.5  # of "runs" (-1) against "fails" (+1): a single failure is no certainty about its neighbours
-)
+LABEL_NOISE = 0.25  # of "runs" (-1) against "fails" (+1): one failure is no certainty about its neighbours
 LOG_SPREAD = 2.0  # a positive quantity that spans more than this factor is modelled by its logarithm
 
 
@@ -143,9 +141,13 @@ class Belief:
 
 @dataclass(frozen=True)
 class Scale:
-    """How a loss is modelled: as it is, or by the logarithm where the quantity is positive and wide."""
+    """How a loss is modelled: as it is, or by the logarithm where the quantity is positive and wide; and with
+    the worse half drawn together, because how bad a bad configuration is says little about the good ones.
+    """
 
     sign: int  # 0: as it is; +1, -1: the loss is plus or minus a positive quantity
+    middle: float = 0.0
+    width: float = 1.0  # from the best to the middle
 
     @classmethod
     def of(cls, losses: Floats) -> Scale:
@@ -153,11 +155,21 @@ class Scale:
         size = np.abs(losses)
         has_one_sign = len(losses) > 0 and abs(float(np.sign(losses).sum())) == len(losses)
         is_wide = has_one_sign and float(size.max()) > LOG_SPREAD * float(size.min())
-        return cls(int(np.sign(losses[0])) if is_wide else 0)
+        plain = cls(int(np.sign(losses[0])) if is_wide else 0)
+        if not len(losses):
+            return plain
+        level = plain._level(losses)
+        middle = float(np.median(level))
+        return cls(plain.sign, middle, (middle - float(level.min())) or 1.0)
 
     def apply(self, losses: Floats) -> Floats:
         """The scaled losses, in the same order; NaN stays NaN."""
-        return losses if self.sign == 0 else self.sign * np.log(self.sign * losses)
+        level = self._level(losses)
+        beyond = np.maximum(level - self.middle, 0.0)
+        return np.asarray(np.minimum(level, self.middle) + self.width * np.log1p(beyond / self.width))
+
+    def _level(self, losses: Floats) -> Floats:
+        return losses if self.sign == 0 else np.asarray(self.sign * np.log(self.sign * losses))
 
 
 def _fitted_length(n: int) -> int:

@@ -131,7 +131,7 @@ class GpSampler(OptunaSampler):
 
     name = "gp"
     window = 100
-    redraws = 3
+    redraws = 2
 
     def build(self, seed: int, history: History) -> optuna.samplers.BaseSampler:
         """Results are noisy; torch is kept to one thread so that nothing works beside a measured window."""

@@ -86,15 +86,21 @@ class LoggerLink:
 
     def _exchange(self, timeout_s: float) -> None:
         """Write what can be written and read what has come, waiting for either at most ``timeout_s``."""
+        watched = select.poll()  # not `select`, which refuses the high file numbers of a large driver
+        watched.register(self._from, select.POLLIN)
+        if self._unsent:
+            watched.register(self._to, select.POLLOUT)
+        ready = {number for number, _ in watched.poll(timeout_s * 1000)}
+        if self._to in ready:
+            self._write()
+        if self._from in ready:
+            self._read()
+
+    def _write(self) -> None:
         try:
-            writing = [self._to] if self._unsent else []
-            readable, writable, _ = select.select([self._from], writing, [], timeout_s)
-            if writable:
-                del self._unsent[: os.write(self._to, self._unsent)]
-            if readable:
-                self._read()
-        except (BrokenPipeError, BlockingIOError):
-            self.is_alive = self._process.poll() is None
+            del self._unsent[: os.write(self._to, self._unsent)]
+        except BrokenPipeError:
+            self.is_alive = False
 
     def _read(self) -> None:
         chunk = os.read(self._from, 1 << 16)

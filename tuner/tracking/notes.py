@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tuner.comparison import Difference, Estimate
 from tuner.results import StudyResult, TrialResult
+from tuner.results.wording import estimate_text, gain_text
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -40,35 +40,21 @@ def _headline(result: StudyResult) -> str:
     found = result.recommended
     if found is None:
         miss = f" Nearest: {_plain(str(result.nearest_miss))}." if result.nearest_miss else ""
-        return f"**No trial meets every limit.**{miss}"
+        return f"**No trial {'meets every limit' if result.trials else 'has been run yet'}.**{miss}"
     gains = result.trial(found.trial).gain
-    words = ", ".join(f"{_plain(metric)} {_gain(gain)}" for metric, gain in gains.items())
+    words = ", ".join(f"{_plain(metric)} {gain_text(gain)}" for metric, gain in gains.items())
     against = f" Against the baseline: {words}." if words else ""
     return f"**Recommended: trial {found.trial}** ({_plain(found.reason)}).{against}"
 
 
 def _member(trial: TrialResult, metrics: Sequence[str]) -> str:
     changed = ", ".join(f"{name}={trial.config[name]}" for name in trial.changes if name in trial.config)
-    cells = [str(trial.number), changed or "baseline", *(_value(trial.estimates.get(key)) for key in metrics)]
+    cells = [
+        str(trial.number),
+        changed or "baseline",
+        *(estimate_text(trial.estimates.get(key)) for key in metrics),
+    ]
     return _row([*map(_plain, cells), "yes" if trial.is_confirmed else "no"])
-
-
-def _gain(gain: Difference) -> str:
-    form = "{:.3g}x" if gain.is_ratio else "{:+.3g}"
-    if gain.low is None or gain.high is None:
-        return form.format(gain.value)
-    return f"{form.format(gain.value)} ({form.format(gain.low)} to {form.format(gain.high)})"
-
-
-def _value(estimate: Estimate | None) -> str:
-    if estimate is None:
-        return "-"
-    half = (
-        ""
-        if estimate.low is None or estimate.high is None
-        else f" ± {(estimate.high - estimate.low) / 2:.2g}"
-    )
-    return f"{estimate.value:.5g}{half} {estimate.unit if estimate.unit != '1' else ''}".strip()
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from typing import Any
 from trials.contract import Outcome
 from tuner.records.rows import StudyRecord
 from tuner.results import StudyResult, TrialResult
+from tuner.results.wording import changes_text
 from tuner.tracking.names import NameBook, flatten
 from tuner.tracking.notes import study_note, trial_note
 from tuner.tracking.wire import Point, RunView, StudyKey
@@ -196,10 +197,11 @@ def _numbers(trial: TrialResult) -> Iterator[tuple[str, float]]:
 
 
 def _run_name(trial: TrialResult) -> str:
-    """``007 precision=bf16 compile=true``: what differs from the baseline; a star: on the front."""
-    changed = [f"{name}={_as_text(trial.config[name])}" for name in trial.changes if name in trial.config]
-    words = "baseline" if trial.number == 0 else " ".join(changed) or "as the baseline"
-    return _shortened(f"{trial.number:03d}{' ★' if trial.on_front else ''} {words}", MAX_RUN_NAME_LENGTH)
+    """``007 ★ bf16, compile``: what differs from the baseline; a star: on the front.
+
+    MLflow's table of runs shows the first 15 letters or so, hence values before names.
+    """
+    return f"{trial.number:03d}{' ★' if trial.on_front else ''} {changes_text(trial, MAX_RUN_NAME_LENGTH)}"
 
 
 def _study_status(study: StudyRecord) -> str:

@@ -97,9 +97,7 @@ class StudyWriter:
         found = self._client.get_experiment_by_name(name)
         if found is None:
             try:
-                return str(
-                    self._client.create_experiment(name, artifact_location=self.opening.artifact_folder)
-                )
+                return str(self._client.create_experiment(name, self.opening.artifact_folder, _KIND))
             except MlflowException as error:
                 if error.error_code != "RESOURCE_ALREADY_EXISTS":  # another study may have made it meanwhile
                     raise

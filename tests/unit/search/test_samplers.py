@@ -30,6 +30,7 @@ class TestNsga2(SamplerSuite):
 
 class TestGp(SamplerSuite):
     name = "gp"
+    trials = 13  # a second of L-BFGS for each one after the tenth
 
 
 class TestAuto(SamplerSuite):

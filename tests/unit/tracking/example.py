@@ -1,4 +1,4 @@
-"""A made-up study to show: a baseline, a front, failures of several kinds, confirmed and unconfirmed trials."""
+"""A made-up study: a baseline, a front, failures of several kinds, confirmed trials and others."""
 
 from __future__ import annotations
 
@@ -55,11 +55,14 @@ def run(
     )
 
 
-def repeated(number: int, purpose: Purpose, metrics: Mapping[str, float], times: int = 3) -> list[MeasurementRecord]:
+def repeated(
+    number: int, purpose: Purpose, metrics: Mapping[str, float], times: int = 3
+) -> list[MeasurementRecord]:
     """Repeats that scatter by about half a percent."""
     wobble = (1.0, 1.004, 0.995, 1.002, 0.998)
     return [
-        run(number, {key: value * wobble[i % 5] for key, value in metrics.items()}, purpose, i) for i in range(times)
+        run(number, {key: value * wobble[i % 5] for key, value in metrics.items()}, purpose, i)
+        for i in range(times)
     ]
 
 
@@ -71,7 +74,12 @@ def trial(number: int, runs: Sequence[MeasurementRecord], by: str = "sampler", *
 
 def numbers(speed: float, loss: float, memory: float = 2.0) -> dict[str, float]:
     """Metrics of a trial."""
-    return {"tokens_per_s": speed, "val_loss_nats": loss, "peak_memory_gib": memory, "step_time_p50_ms": 4e5 / speed}
+    return {
+        "tokens_per_s": speed,
+        "val_loss_nats": loss,
+        "peak_memory_gib": memory,
+        "step_time_p50_ms": 4e5 / speed,
+    }
 
 
 def study(trials: Sequence[TrialRecord] | None = None, **changed: Any) -> StudyRecord:
@@ -102,22 +110,52 @@ def study(trials: Sequence[TrialRecord] | None = None, **changed: Any) -> StudyR
 
 def usual_trials() -> list[TrialRecord]:
     """Fourteen trials with everything that can happen to one."""
-    base, bf16, fused, small = numbers(11_800, 2.310, 3.0), numbers(24_900, 2.318, 2.1), numbers(31_200, 2.341, 2.4), numbers(14_900, 2.262, 1.6)
+    base, bf16, fused, small = (
+        numbers(11_800, 2.310, 3.0),
+        numbers(24_900, 2.318, 2.1),
+        numbers(31_200, 2.341, 2.4),
+        numbers(14_900, 2.262, 1.6),
+    )
     oom = (FailureKind.OUT_OF_MEMORY, "out of memory: 6.3 GiB of 6 GiB; use a smaller micro_batch_size")
     late = (FailureKind.TIMEOUT, "no result after 180 s")
     return [
-        trial(0, [run(0, base, Purpose.BASELINE, 9, is_discarded=True), *repeated(0, Purpose.BASELINE, base), *repeated(0, Purpose.CONFIRM, base)]),
+        trial(
+            0,
+            [
+                run(0, base, Purpose.BASELINE, 9, is_discarded=True),
+                *repeated(0, Purpose.BASELINE, base),
+                *repeated(0, Purpose.CONFIRM, base),
+            ],
+        ),
         trial(1, [run(1, bf16), *repeated(1, Purpose.CONFIRM, bf16)], "try_first", precision="bf16"),
         trial(2, [run(2, numbers(12_700, 2.309, 2.8))], micro_batch_size=64),
         trial(3, [run(3, {}, failure=oom)], micro_batch_size=512),
         trial(4, [run(4, numbers(26_100, 2.402, 2.2))], precision="bf16", task__learning_rate=0.01),
         trial(5, [run(5, fused), *repeated(5, Purpose.CONFIRM, fused)], precision="bf16", compile=True),
-        trial(6, [run(6, small), *repeated(6, Purpose.CONFIRM, small)], precision="bf16", micro_batch_size=8, task__learning_rate=0.003),
+        trial(
+            6,
+            [run(6, small), *repeated(6, Purpose.CONFIRM, small)],
+            precision="bf16",
+            micro_batch_size=8,
+            task__learning_rate=0.003,
+        ),
         trial(7, [run(7, numbers(19_400, 2.330, 2.6))], compile=True),
         trial(8, [run(8, {}, failure=late)], compile=True, micro_batch_size=8),
         trial(9, [run(9, numbers(21_700, 2.290, 1.9))], precision="bf16", micro_batch_size=16),
         trial(10, [run(10, {}, failure=oom)], micro_batch_size=512, compile=True),
-        trial(11, [run(11, {"tokens_per_s": 15_000, "val_loss_nats": float("nan")}, failure=(FailureKind.NON_FINITE, "val_loss_nats is not finite (nan)"))], task__learning_rate=0.03),
+        trial(
+            11,
+            [
+                run(
+                    11,
+                    {"tokens_per_s": 15_000, "val_loss_nats": float("nan")},
+                    failure=(FailureKind.NON_FINITE, "val_loss_nats is not finite (nan)"),
+                )
+            ],
+            task__learning_rate=0.03,
+        ),
         trial(12, [run(12, {}, outcome=Outcome.PRUNED)], micro_batch_size=4),
-        trial(13, [run(13, numbers(29_800, 2.351, 6.4))], precision="bf16", compile=True, micro_batch_size=128),
+        trial(
+            13, [run(13, numbers(29_800, 2.351, 6.4))], precision="bf16", compile=True, micro_batch_size=128
+        ),
     ]

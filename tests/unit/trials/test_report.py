@@ -39,9 +39,20 @@ def test_a_task_without_tokens_reports_no_tokens(report):
     assert Key.TOKENS_PER_S not in report.speed_metrics(window, BatchPlan(8, 4), None, 1)
 
 
-@pytest.mark.parametrize(("wait_s", "name"), [(0.01, "compute"), (0.05, "compute, data wait is notable"), (0.2, "data")])
-def test_waiting_for_data_is_named_from_five_and_twenty_percent_on(report, wait_s, name):
-    assert report.bottleneck(report.cut_window([0.5] * 30, [wait_s] * 30, []))["bottleneck"] == name
+def test_the_breakdown_sums_to_the_step_and_names_what_is_largest():
+    breakdown = pytest.importorskip("trials.training.breakdown", reason="needs torch")
+    found = breakdown.shares({"compute": 2.0, "memory_bound": 5.0, "host": 1.0}, data_wait_pct=4.0)
+    assert sum(found.values()) == pytest.approx(100)
+    assert found["memory_bound_pct"] == pytest.approx(60)
+    named = breakdown.bottleneck(4.0, found)
+    assert (named["bottleneck"], named["data_wait_is_notable"]) == ("memory_bound", False)
+
+
+def test_waiting_for_data_is_notable_from_five_percent_and_the_bottleneck_from_twenty():
+    breakdown = pytest.importorskip("trials.training.breakdown", reason="needs torch")
+    assert breakdown.bottleneck(5.0) == {"data_wait_is_notable": True}
+    assert breakdown.bottleneck(20.0)["bottleneck"] == "data_wait"
+    assert "loader_workers" in breakdown.bottleneck(20.0)["knobs_to_search"]
 
 
 def test_mfu_is_absent_where_the_peak_is_unknown_and_right_where_it_is_known(report):

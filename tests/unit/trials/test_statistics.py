@@ -21,7 +21,8 @@ def test_a_rate_is_all_work_over_all_time():
 
 def test_the_interval_of_a_rate_holds_the_true_rate_in_about_95_of_100_runs():
     hits = sum(
-        (found := rate(steps(200, seed=seed), 32, "samples/s")).low <= 3200 <= found.high for seed in range(300)
+        (found := rate(steps(200, seed=seed), 32, "samples/s")).low <= 3200 <= found.high
+        for seed in range(300)
     )
     assert 270 <= hits <= 299
 

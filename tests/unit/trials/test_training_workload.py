@@ -106,7 +106,9 @@ def test_a_task_beside_the_space_file_gets_an_absolute_path(training, task_file)
 
 
 def test_everything_wrong_with_a_section_is_said_at_once(training, tmp_path):
-    _, problems = training.resolve({"task": "gone.py:Mine", "train_for": {"epochs": 3}, "evaluate_on": 0}, tmp_path)
+    _, problems = training.resolve(
+        {"task": "gone.py:Mine", "train_for": {"epochs": 3}, "evaluate_on": 0}, tmp_path
+    )
     assert [problem.key for problem in problems] == ["train_for.epochs", "evaluate_on", "task"]
 
 
@@ -140,7 +142,9 @@ def test_missing_methods_are_named_before_anything_runs(training, task_file):
     assert problems[0].message == "Mine (my_task.py) has no method train_data, validation_data, score"
 
 
-@pytest.mark.parametrize("train_for", [None, 100, {}, {"samples": 1, "steps": 1}, {"steps": 0}, {"steps": True}, {"steps": 1.5}])
+@pytest.mark.parametrize(
+    "train_for", [None, 100, {}, {"samples": 1, "steps": 1}, {"steps": 0}, {"steps": True}, {"steps": 1.5}]
+)
 def test_a_horizon_that_is_none_is_refused(training, tmp_path, train_for):
     _, problems = training.resolve({**DIGITS, "train_for": train_for}, tmp_path)
     assert problems[0].key.startswith("train_for")
@@ -166,7 +170,9 @@ def test_a_configuration_that_can_run_is_not_rejected(training, config):
 
 
 def test_a_gpu_format_is_not_rejected_where_there_is_a_gpu(training):
-    assert training.rejection(DIGITS, {"precision": "tf32", "pin_memory": True}, {"cpus": 2, "gpus": 1}) is None
+    assert (
+        training.rejection(DIGITS, {"precision": "tf32", "pin_memory": True}, {"cpus": 2, "gpus": 1}) is None
+    )
 
 
 def test_a_parameter_without_a_default_must_be_given(training, task_file):

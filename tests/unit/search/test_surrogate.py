@@ -1,0 +1,83 @@
+"""The Gaussian process and the expected gain."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tuner.pareto import hypervolume
+from tuner.search import surrogate
+from tuner.search.acquisition import expected_gain, probability_met
+
+GROUP = np.array([0, 1, 2])
+
+
+def data(n: int, seed: int = 0) -> tuple[surrogate.Floats, surrogate.Floats]:
+    x = np.random.default_rng(seed).random((n, 3))
+    return x, np.sin(4 * x[:, 0]) + x[:, 1]
+
+
+def test_the_gradient_is_the_slope_of_the_posterior() -> None:
+    x, y = data(12)
+    apart = np.stack([surrogate._squared(x[:, [i]], x[:, [i]]) for i in range(3)])
+    centre, spread = np.zeros(5), np.ones(5)
+    theta = np.array([0.1, -0.3, 0.5, 0.2, -3.0])
+    _, gradient = surrogate._negative_log_posterior(theta, apart, y, centre, spread)
+    for i in range(5):
+        step = np.zeros(5)
+        step[i] = 1e-5
+        up, down = (
+            surrogate._negative_log_posterior(theta + s, apart, y, centre, spread)[0] for s in (step, -step)
+        )
+        assert gradient[i] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-5)
+
+
+def test_it_finds_out_which_parameters_matter_and_predicts_between() -> None:
+    x, y = data(40)
+    kernel = surrogate.fit(GROUP, x, y)
+    assert kernel.length_scales[2] > 3 * kernel.length_scales[0]
+    unseen, truth = data(200, seed=1)
+    mean, std = surrogate.Process(kernel, GROUP, x, y).predict(unseen)
+    assert np.corrcoef(mean, truth)[0, 1] > 0.98
+    assert (np.abs(mean - truth) < 4 * std + 0.05).mean() > 0.95
+
+
+def test_constant_and_repeated_data_are_no_trouble() -> None:
+    x = np.zeros((6, 3))
+    for y in (np.ones(6), np.arange(6.0)):
+        mean, std = surrogate.Process(surrogate.fit(GROUP, x, y), GROUP, x, y).predict(np.ones((2, 3)))
+        assert np.isfinite(mean).all()
+        assert np.isfinite(std).all()
+
+
+def test_believing_makes_surer_and_leaves_the_mean() -> None:
+    x, y = data(10)
+    process = surrogate.Process(surrogate.fit(GROUP, x, y), GROUP, x, y)
+    at = np.array([[0.5, 0.5, 0.5]])
+    believing = process.believing(at)
+    assert believing.predict(at)[1][0] < 0.5 * process.predict(at)[1][0]
+    assert believing.mean(at)[0] == pytest.approx(process.mean(at)[0], abs=0.1)
+
+
+@pytest.mark.parametrize("m", [1, 2, 3])
+def test_the_gain_of_certain_points_is_in_the_order_of_the_exact_hypervolume(m: int) -> None:
+    rng = np.random.default_rng(3)
+    front, points, reference = rng.uniform(0.3, 0.8, (5, m)), rng.uniform(0.1, 1.1, (60, m)), np.ones(m)
+    exact = np.array(
+        [hypervolume(np.vstack([front, p]), reference) - hypervolume(front, reference) for p in points]
+    )
+    gain = expected_gain(points, np.full(points.shape, 1e-9), front, reference, (4000, 2), rng)
+    assert np.corrcoef(gain, exact)[0, 1] > 0.99
+    assert (gain[exact == 0] < 1e-9).all()
+
+
+def test_uncertainty_is_worth_something_where_the_mean_is_not() -> None:
+    means, stds = np.array([[1.0], [1.0]]), np.array([[0.01], [1.0]])
+    gain = expected_gain(means, stds, np.array([[0.5]]), np.array([2.0]), (1, 64), np.random.default_rng(0))
+    assert gain[1] > 10 * gain[0]
+
+
+def test_the_probability_that_a_limit_is_met() -> None:
+    assert probability_met(np.array([-3.0, 0.0, 3.0]), np.ones(3)) == pytest.approx(
+        [0.99865, 0.5, 0.00135], abs=1e-4
+    )

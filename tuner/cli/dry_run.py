@@ -1,0 +1,35 @@
+"""``tuner run --dry-run``: what ``check`` says, with what the run itself would add or refuse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from tuner.cli.errors import CliError
+from tuner.cli.outline import describe, outline_of
+from tuner.cli.recorded import what_is_recorded
+from tuner.space.model import StudyFile
+
+
+def dry_run_of(
+    file: StudyFile, location: str | None, more: int | None, *, new_space: bool
+) -> tuple[dict[str, Any], str]:
+    """The outline, as plain values and as a page. CliError where the run itself would refuse to start."""
+    from tuner.cli.refusals import changed_study, refuse_what_cannot_run
+
+    refuse_what_cannot_run(file, is_on_this_machine=True)
+    recorded = what_is_recorded(file, location)
+    if recorded is not None and recorded.differences and not new_space:
+        raise CliError(changed_study(file, recorded.differences))
+    if more is not None:
+        trials = (recorded.trials if recorded else 0) + more
+        file = replace(file, budget=replace(file.budget, trials=trials, wall_time_s=None))
+    outline = describe(file, recorded)
+    resources, search = file.resources, file.search
+    lines = [
+        outline_of(file, outline),
+        f"trials      {search.concurrent_trials} at once, each on {resources.cpus} cpus and {resources.gpus} gpus; "
+        f"sampler {search.sampler}, seed {search.seed}",
+        f"mlflow      {file.tracking.mlflow or 'off'}",
+    ]
+    return outline, "\n".join(lines)

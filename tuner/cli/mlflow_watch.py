@@ -1,0 +1,82 @@
+"""Shows a running study in MLflow: between measurements only, and never able to end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from trials.contract import Measurement
+from tuner.cli.errors import CliError
+from tuner.records.repository import Records
+from tuner.results import StudyResult, judge_trial
+from tuner.results.model import BASELINE
+from tuner.space.model import StudyFile
+from tuner.space.space import Config
+from tuner.study import Ticket
+from tuner.tracking import MlflowTracker, TrackingError
+from tuner.tracking.stores import without_password
+
+STORE_NOTE = "mlflow_store"
+"""Under this key the records note where a study is logged, for ``tuner ui`` and ``tuner log``."""
+
+
+class TrackerWatcher:
+    """Hands trials to MLflow between measurements; waits a bounded time, so that no window is disturbed."""
+
+    def __init__(self, tracker: MlflowTracker, records: Records, study: str) -> None:
+        self._tracker, self._records, self._study = tracker, records, study
+        self._is_open = False
+
+    def phase(self, name: str, detail: str) -> None:
+        """Opens the study's run before the first trial."""
+        if not self._is_open:
+            self._is_open = True
+            self._tracker.start(self._records.study(self._study))
+        self._tracker.flush()
+
+    def started(self, ticket: Ticket, config: Config) -> None:
+        """Nothing: a measured window is about to open."""
+
+    def measured(self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None) -> None:
+        """Queue the trial and wait until it is written."""
+        if ticket.is_cold:
+            return
+        record = self._records.study(self._study, only=(BASELINE, ticket.number))
+        self._tracker.trial(judge_trial(record, ticket.number))
+        self._tracker.flush()
+
+    def note(self, message: str) -> None:
+        """Nothing."""
+
+
+def tracker_for(file: StudyFile, records: Records, warn: Callable[[str], None]) -> MlflowTracker | None:
+    """The tracker that the file asks for; the store is noted with the study. CliError for a bad address."""
+    if file.tracking.mlflow is None:
+        return None
+    try:
+        tracker = MlflowTracker(
+            file.tracking.mlflow,
+            file.tracking.experiment or file.name,
+            known_run_id=records.study(file.name, only=()).notes.get("mlflow_run_id"),
+            on_parent=lambda run_id: records.note(file.name, "mlflow_run_id", run_id),
+            warn=warn,
+        )
+    except TrackingError as problem:
+        raise CliError(str(problem)) from problem
+    if without_password(tracker.uri) == tracker.uri:  # a secret does not go into the records
+        records.note(file.name, STORE_NOTE, tracker.uri)
+    return tracker
+
+
+def finish_tracking(tracker: MlflowTracker, result: StudyResult | None, warn: Callable[[str], None]) -> None:
+    """Write what the end of a study adds, its pictures too; whatever goes wrong is a warning."""
+    if result is None:
+        tracker.close()
+        return
+    artifacts: dict[str, str | bytes] = {}
+    try:
+        from tuner.cli.artifacts import study_artifacts  # plotting libraries: only now, when nothing is measured
+
+        artifacts = study_artifacts(result.record, result)
+    except Exception as problem:  # noqa: BLE001 - a picture that cannot be drawn must not fail a measured study
+        warn(f"warning: MLflow gets no pictures of the study: {type(problem).__name__}: {problem}")
+    tracker.finish(result, artifacts)

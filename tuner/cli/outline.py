@@ -1,0 +1,226 @@
+"""What a space file says, as plain values (``tuner check --json``) and as a page to read."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import Any
+
+from tuner.cli.recorded import Recorded
+from tuner.cli.table import terminal_width
+from tuner.cli.text import plural, shown_config, shown_duration, shown_value
+from tuner.space.domains import Choice, Choices, Derived, Fixed, Range
+from tuner.space.model import StudyFile
+from tuner.space.space import Parameter, Space
+
+MOST_COUNTED = 20_000
+"""Configurations that are held against the rules one by one, about half a second's work."""
+_DRAWN = 2_000
+_LONGEST_VALUE = 60
+
+
+@dataclass(frozen=True)
+class Size:
+    """How many configurations: ``before`` rules, ``after`` them (None: too many to count, then about ``share`` of
+    them hold the rules), those ``rejected`` by rule. ``continuous`` parameters cannot be counted and are left out.
+    """
+
+    before: int | None
+    after: int | None
+    share: float | None
+    rejected: dict[str, int]
+    continuous: list[str]
+
+
+def size_of(space: Space) -> Size:
+    """Count a space; a larger one is judged by configurations drawn at random."""
+    continuous = [p.name for p in space.parameters if p.domain.count() is None]
+    held = [replace(p, domain=Fixed(p.default)) if p.name in continuous else p for p in space.parameters]
+    countable = replace(space, parameters=tuple(held))
+    before = countable.size()
+    if before is not None and before <= MOST_COUNTED:
+        rejected: dict[str, int] = {}
+        for config in countable.configs():
+            if found := countable.rejection(config):
+                rejected[found.rule] = rejected.get(found.rule, 0) + 1
+        return Size(before, before - sum(rejected.values()), None, rejected, continuous)
+    return Size(before, None, _share_that_holds(countable), {}, continuous)
+
+
+def _share_that_holds(space: Space) -> float:
+    chance = random.Random(0)
+    searched = [p for p in space.parameters if p.is_searched]
+    values = {p.name: list(islice(_values(p.domain), MOST_COUNTED)) for p in searched}
+    drawn = (space.configure({name: chance.choice(known) for name, known in values.items()}) for _ in range(_DRAWN))
+    return sum(space.rejection(config) is None for config in drawn) / _DRAWN
+
+
+def _values(domain: Choices | Range | Fixed | Derived) -> Iterator[Any]:
+    """The values of a domain; of a long range of whole numbers, some that are spread evenly over it."""
+    if isinstance(domain, Derived):
+        return iter(())
+    count = domain.count() or 0
+    if isinstance(domain, Range) and domain.is_integer and count > MOST_COUNTED:
+        step = int(domain.step or 1) * -(-count // MOST_COUNTED)
+        return iter(range(int(domain.low), int(domain.high) + 1, step))
+    return domain.values()
+
+
+def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any]:
+    """Everything that ``check`` prints, as plain values; keys are public API."""
+    size = size_of(file.space)
+    return {
+        "schema_version": 1,
+        "study": file.name,
+        "file": str(file.path),
+        "workload": str(file.workload["kind"]),
+        "parameters": file.space.describe()["parameters"],
+        "rules": [rule.text for rule in file.space.rules],
+        "size": {
+            "before_rules": size.before,
+            "after_rules": size.after,
+            "valid_share": size.share,
+            "rejected": size.rejected,
+            "continuous": size.continuous,
+        },
+        "baseline": file.baseline,
+        "try_first": list(file.try_first),
+        "objectives": [{"metric": o.metric, "direction": str(o.direction)} for o in file.objectives],
+        "limits": [c.formula for c in file.constraints],
+        "budget": {
+            "trials": file.budget.trials,
+            "wall_time_s": file.budget.wall_time_s,
+            "trial_timeout_s": file.budget.trial_timeout_s,
+        },
+        "runs": _planned_runs(file, size),
+        "time": _expected_time(file, size, recorded),
+        "records": None
+        if recorded is None
+        else {"location": recorded.location, "trials": recorded.trials, "differences": list(recorded.differences)},
+        "warnings": list(file.warnings),
+    }
+
+
+def _planned_runs(file: StudyFile, size: Size) -> dict[str, int]:
+    confirm, trials = file.confirm, file.budget.trials
+    if size.after is not None and not size.continuous:
+        trials = min(trials, size.after)
+    confirmed = confirm.repeats * (min(confirm.finalists, max(trials - 1, 0)) + 1) if confirm.finalists else 0
+    return {"baseline": 1 + confirm.baseline_repeats, "search": max(trials - 1, 0), "confirm": confirmed}
+
+
+def _expected_time(file: StudyFile, size: Size, recorded: Recorded | None) -> dict[str, Any]:
+    """``mean_run_s`` as recorded (None before the first run), ``expected_s`` of what is left to run."""
+    mean_s = recorded.mean_s if recorded else None
+    if recorded is None or mean_s is None or recorded.differences:
+        return {"mean_run_s": mean_s, "expected_s": None}
+    planned = _planned_runs(file, size)
+    left = sum(max(count - recorded.done[stage], 0) for stage, count in planned.items())
+    expected_s = left * mean_s / file.search.concurrent_trials
+    return {"mean_run_s": mean_s, "expected_s": min(expected_s, file.budget.wall_time_s or expected_s)}
+
+
+def outline_of(file: StudyFile, outline: dict[str, Any]) -> str:
+    """What a person reads of ``describe``."""
+    width = max((len(p.name) for p in file.space.parameters), default=0)
+    lines = [f"study       {file.name}  ({file.path})", "parameters"]
+    lines += [f"  {p.name:<{width}}  {shown_domain(p)}" for p in file.space.parameters]
+    lines += _size_lines(outline)
+    lines.append("objectives  " + ", ".join(f"{o.direction} {o.metric}" for o in file.objectives))
+    lines += [f"limit       {formula}" for formula in outline["limits"]]
+    lines.append("baseline    " + shown_config(file.baseline))
+    lines += [f"try first   {_shown_changes(config, file)}" for config in file.try_first]
+    lines.append(f"time        {_time_line(file, outline)}")
+    lines += _records_lines(outline)
+    return "\n".join(_fitted(line) for line in lines)
+
+
+def _shown_changes(config: dict[str, Any], file: StudyFile) -> str:
+    """What a configuration changes in the baseline; all of it where only the active parameters differ."""
+    changed = [name for name, value in config.items() if shown_value(file.baseline.get(name)) != shown_value(value)]
+    return shown_config(config, changed or None)
+
+
+def _size_lines(outline: dict[str, Any]) -> list[str]:
+    size = outline["size"]
+    times = "".join(f" x any {name}" for name in size["continuous"])
+    before = "too many to count" if size["before_rules"] is None else f"{size['before_rules']:,}{times}"
+    if not outline["rules"] and not size["rejected"] and size["valid_share"] in (None, 1.0):
+        return [f"size        {before} configurations, no rule rejects any"]
+    if size["after_rules"] is None:
+        return [f"size        {before} before rules, about {size['valid_share']:.0%} of them after (drawn at random)"]
+    rejected = [f"  {count:,} rejected by: {rule}" for rule, count in size["rejected"].items()]
+    return [f"size        {before} before rules, {size['after_rules']:,}{times} after", *rejected]
+
+
+def _time_line(file: StudyFile, outline: dict[str, Any]) -> str:
+    runs, time, budget = outline["runs"], outline["time"], file.budget
+    text = (
+        f"about {plural(sum(runs.values()), 'run')} "
+        f"({runs['baseline']} of the baseline, {runs['search']} to search, {runs['confirm']} to confirm)"
+    )
+    if time["expected_s"] == 0:
+        return f"{text}; all of them are done (tuner run --more N adds trials)"
+    if time["expected_s"] is not None:
+        text += f"; {shown_duration(time['mean_run_s'])} a run so far, so about {shown_duration(time['expected_s'])} to go"
+    else:
+        text += "; the first ones will tell how long they take"
+    if budget.wall_time_s is not None:
+        return f"{text}; never more than {shown_duration(budget.wall_time_s)} in all (budget.wall_time)"
+    return f"{text}; each is ended after {shown_duration(budget.trial_timeout_s)} (budget.trial_timeout)"
+
+
+def _records_lines(outline: dict[str, Any]) -> list[str]:
+    found = outline["records"]
+    if found is None:
+        return []
+    lines = [f"records     {plural(found['trials'], 'trial')} of this study in {found['location']}"]
+    if found["differences"]:
+        lines.append("  the file says something else than they do; tuner run wants --new-space:")
+        lines += [f"  {line}" for line in found["differences"]]
+    return lines
+
+
+def shown_domain(parameter: Parameter) -> str:
+    """The values of a parameter, with how many there are, and when it is active."""
+    domain = parameter.domain
+    if isinstance(domain, Choices):
+        text = f"{', '.join(map(_shown_choice, domain.choices))}  ({len(domain.choices)})"
+    elif isinstance(domain, Range):
+        text = _shown_range(domain)
+    elif isinstance(domain, Fixed):
+        text = f"{_cut(shown_value(domain.value))}  (fixed)"
+    else:
+        text = f"= {domain.expression.text}"
+    return text if parameter.when is None else f"{text}  when {parameter.when.text}"
+
+
+def _shown_range(domain: Range) -> str:
+    ends = (int(domain.low), int(domain.high)) if domain.is_integer else (float(domain.low), float(domain.high))
+    scale = "" if domain.scale == "linear" else f", {domain.scale} scale"
+    step = "" if domain.step is None else f", step {domain.step:g}"
+    count = domain.count()
+    return f"{shown_value(ends[0])} to {shown_value(ends[1])}{step}{scale}  ({'continuous' if count is None else count})"
+
+
+def _shown_choice(choice: Choice) -> str:
+    label, value = shown_value(choice.label), shown_value(choice.value)
+    return label if label == value else f"{label} = {_cut(value)}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
+
+
+def _fitted(line: str) -> str:
+    """The line, continued below its value where the terminal is narrow."""
+    import textwrap
+
+    width = terminal_width()
+    if width is None or len(line) <= width:
+        return line
+    return textwrap.fill(
+        line, width, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
+    )

@@ -1,0 +1,74 @@
+"""How numbers are written for people, the same in every place that shows a study."""
+
+from __future__ import annotations
+
+import json
+import math
+from typing import Any
+
+from tuner.comparison import Difference, Estimate
+from tuner.results.model import BASELINE, TrialResult
+
+_FACTOR_FROM = 1.5
+"""From this ratio on (or below its inverse) a gain is a factor, ``2.11x``; nearer to 1 a percentage."""
+
+
+def number_text(value: float, digits: int = 5) -> str:
+    """So many significant digits, thousands grouped: ``24,892``, ``2.3172``, ``1.2e-07``."""
+    if not math.isfinite(value):
+        return str(value)
+    if value and 10 ** (digits - 1) <= abs(value) < 1e9:
+        return f"{round(value, digits - 1 - math.floor(math.log10(abs(value)))):,.0f}"
+    return f"{value:.{digits}g}"
+
+
+def estimate_text(estimate: Estimate | None) -> str:
+    """``24,892 ± 140 tokens/s``, half of the 95% interval; a dash where there is no value."""
+    if estimate is None:
+        return "–"
+    unit = f" {estimate.unit}" if estimate.unit not in ("", "1") else ""
+    if estimate.low is None or estimate.high is None:
+        return f"{number_text(estimate.value)}{unit}"
+    return f"{number_text(estimate.value)} ± {number_text((estimate.high - estimate.low) / 2, 2)}{unit}"
+
+
+def gain_text(gain: Difference) -> str:
+    """``2.11x (2.05x to 2.17x)``, ``+3.2% (+2.9% to +3.5%)``, or a plain difference with its sign."""
+    if gain.low is None or gain.high is None:
+        return f"{_gain(gain.value, gain)}, interval unknown"
+    return f"{_gain(gain.value, gain)} ({_gain(gain.low, gain)} to {_gain(gain.high, gain)})"
+
+
+def value_text(value: Any, length: int = 60) -> str:
+    """A parameter's value as the space file would write it, cut to ``length``."""
+    text = value if isinstance(value, str) else json.dumps(value, default=str)
+    return text if len(text) <= length else f"{text[: length - 3]}..."
+
+
+def changes_text(trial: TrialResult, length: int = 44) -> str:
+    """What differs from the baseline, in about ``length`` letters: ``bf16, micro_batch_size 8, ...``."""
+    if trial.number == BASELINE:
+        return "baseline"
+    words = [_change(name, trial.config[name]) for name in trial.changes if name in trial.config]
+    shown = len(words)
+    while shown > 1 and len(", ".join(words[:shown])) > length:
+        shown -= 1
+    text = ", ".join(words[:shown]) or "as the baseline"
+    text = text if len(text) <= length else f"{text[: length - 3]}..."
+    return text if shown == len(words) else f"{text}, ..."
+
+
+def _change(name: str, value: Any) -> str:
+    """Words speak for themselves (``bf16``), numbers need their name (``micro_batch_size 8``)."""
+    last = name.rsplit(".", 1)[-1]
+    if isinstance(value, bool):
+        return last if value else f"no {last}"
+    return value if isinstance(value, str) and value else f"{last} {value_text(value)}"
+
+
+def _gain(value: float, gain: Difference) -> str:
+    if not gain.is_ratio:
+        return f"{value:+.3g}"
+    if 1 / _FACTOR_FROM < gain.value < _FACTOR_FROM:
+        return f"{(value - 1) * 100:+.2g}%"
+    return f"{value:.3g}x"
