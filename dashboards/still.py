@@ -75,9 +75,9 @@ def _pair(axes: Any, chart: Chart, x: int, y: int, letter: float) -> None:
             fontsize=9,
         )
     _dress(axes, chart, x, y)
-    _limits(axes, chart.axes[x], is_x=True)
     axes.set_xlabel(chart.axes[x].title)
     axes.set_xlim(axis_range(chart, x))
+    _limits(axes, chart.axes[x], is_x=True)
 
 
 def _history(axes: Any, chart: Chart) -> None:
@@ -131,7 +131,10 @@ def _dress(axes: Any, chart: Chart, x: int | None, y: int) -> None:
 
 
 def _limits(axes: Any, axis: Axis, *, is_x: bool) -> None:
+    low, high = axes.get_xlim() if is_x else axes.get_ylim()
     for limit in axis.limits:
+        if not low <= limit.value <= high:
+            continue
         (axes.axvline if is_x else axes.axhline)(limit.value, color=RED, linewidth=1, linestyle="--")
         spot = (limit.value, 0.01) if is_x else (0.005, limit.value)
         axes.annotate(

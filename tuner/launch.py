@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -99,16 +100,19 @@ def run_study(
     executor: Executor,
     watchers: Sequence[Watcher],
     on_ready: Callable[[Study], None] = lambda study: None,
+    clock: Callable[[], float] = time.monotonic,
+    sleep: Callable[[float], None] = time.sleep,
 ) -> Ending:
     """Run a prepared study, which this process has claimed, to its end.
 
-    SpaceError where the sampler cannot search this space.
+    ``clock`` gives seconds; it and ``sleep`` are parameters for tests. SpaceError where the sampler cannot
+    search this space.
     """
     adopted = adopt_finished(records, file.name)
     records.close_interrupted(file.name)
     note_settings(file, records)
     folder = trials_folder(records.location, file.name, records.study(file.name, only=()).generation)
-    study = Study(file, records, _sampler(file), folder, watchers)
+    study = Study(file, records, _sampler(file), folder, watchers, clock, sleep)
     on_ready(study)
     for number in adopted:
         study.watchers.note(f"trial {number} had ended when the last run did; its result is taken over")

@@ -88,6 +88,7 @@ class Study:
         self._running: dict[str, Ticket] = {}
         self._again: deque[Ticket] = deque()
         self._baseline_failure: StudyFailed | None = None
+        self._is_confirming = False
         self._ahead: Ticket | Signal | None = None  # was looked at and not yet given out
         self._plan = self._whole_plan()
 
@@ -128,8 +129,9 @@ class Study:
 
     def must_stop(self) -> bool:
         """True when what runs must be cut: the user said so, or the wall time is over."""
-        if self.time.is_over() and self.stopped_because is None:
-            self.stopped_because = f"wall time of {self.time.limit_s:g} s is over"
+        if self.time.is_over():
+            self.stopped_because = self.stopped_because or f"wall time of {self.time.limit_s:g} s is over"
+            self._say_confirmation_is_cut()
         return self.is_interrupted or self.time.is_over()
 
     def interrupt(self) -> None:
@@ -185,14 +187,15 @@ class Study:
         """Finalists and the baseline in interleaved rounds; a finalist that falls is replaced by the next."""
         for _ in range(_MOST_PASSES):
             due = due_rounds(self.judged(), self.file.confirm, self._seed, self.time.room)
+            self._is_confirming = bool(due)
             if not due:
                 return
             names = ", ".join(map(str, sorted({n for one in due for n in one.numbers} - {BASELINE})))
             self.watchers.phase("confirm", f"trials {names} and the baseline, interleaved rounds: {len(due)}")
             for one in due:
                 if self.time.room < len(one.numbers):
-                    self._say_confirmation_was_cut()
                     yield from self._settled()
+                    self._say_confirmation_is_cut()
                     return
                 for number in one.numbers:
                     yield Ticket(number, Purpose.CONFIRM, self._seed + one.repeat, self._next_round)
@@ -276,14 +279,9 @@ class Study:
         elif ticket.purpose is Purpose.BASELINE:
             failure = baseline_failed(measurement, job.spec.trial_dir)
             self._baseline_failure = self._baseline_failure or failure
-        self._take_time(ticket, measurement)
-
-    def _take_time(self, ticket: Ticket, measurement: Measurement) -> None:
         seconds = measurement.phases.get("wall_s")
         if seconds is not None and measurement.outcome is Outcome.COMPLETE and not ticket.is_cold:
             self.time.add(seconds)
-        if ticket.purpose is Purpose.CONFIRM and self.time.is_over():
-            self._say_confirmation_was_cut()
 
     # --- what is known --------------------------------------------------------------------------------------
 
@@ -351,10 +349,10 @@ class Study:
     def _has_ended(self) -> bool:
         return self.is_interrupted or self.failure is not None
 
-    def _say_confirmation_was_cut(self) -> None:
-        addition = "; no time was left to confirm every finalist"
-        if self.stopped_because and not self.is_interrupted and addition not in self.stopped_because:
-            self.stopped_because += addition
+    def _say_confirmation_is_cut(self) -> None:
+        if self._is_confirming and not self.is_interrupted:
+            self.stopped_because = f"{self.stopped_because}; no time was left to confirm every finalist"
+            self._is_confirming = False  # said
 
 
 __all__ = ["BASELINE", "Study", "StudyFailed", "Ticket", "Watcher"]

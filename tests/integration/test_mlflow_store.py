@@ -130,6 +130,16 @@ def test_a_run_id_from_another_store_is_no_obstacle(store: str, result: StudyRes
     assert replay(strange, result, store, EXPERIMENT) == runs(store)[0].info.run_id
 
 
+def test_a_new_generation_gets_a_run_of_its_own_though_the_old_id_is_noted(
+    store: str, result: StudyResult
+) -> None:
+    old = replay(result.record, result, store, EXPERIMENT)
+    record = replace(result.record, generation=2, notes={"mlflow_run_id": old})
+    new = replay(record, replace(result, record=record), store, EXPERIMENT)
+    assert new != old
+    assert [run.info.run_name for run in runs(store)[:2]].count("lm-training (generation 2)") == 1
+
+
 def test_two_studies_of_one_name_stay_apart(store: str, result: StudyResult) -> None:
     later = replace(result.record, created_at=example.BEGIN.replace(year=2027))
     one = replay(result.record, result, store, EXPERIMENT)
@@ -185,7 +195,7 @@ def test_what_was_not_written_before_a_kill_is_replayed_into_the_same_runs(
 def test_an_experiment_that_was_deleted_is_named_with_the_way_out(store: str, result: StudyResult) -> None:
     client = MlflowClient(store)
     client.delete_experiment(client.create_experiment(EXPERIMENT))
-    with pytest.raises(Exception, match="deleted; restore it, or set tracking.experiment"):
+    with pytest.raises(Exception, match=r"deleted; restore it, or set tracking\.experiment"):
         replay(result.record, result, store, EXPERIMENT)
 
 

@@ -1,8 +1,8 @@
 """The command line: ``tuner run | check | show | list | export | verify | ui | log``.
 
 Exit codes: 0 done; 1 the study failed; 2 the input is wrong and nothing ran; 3 ran, but no trial is feasible;
-130 interrupted, everything saved. Data goes to stdout, talk to stderr. Verbs are imported when called, so that
-``tuner --help`` loads nothing heavy.
+130 interrupted, everything saved. Data goes to stdout, talk to stderr. Verbs are imported when called, so
+that ``tuner --help`` loads nothing heavy.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from tuner.cli.lazy import VerbGroup
 
 VERBS = {
     "run": ("tuner.cli.run:run", "Measure configurations and confirm the best ones."),
-    "check": ("tuner.cli.check:check", "Read a space file, count its space, say what is wrong; runs nothing."),
+    "check": (
+        "tuner.cli.check:check",
+        "Read a space file, count its space, say what is wrong; runs nothing.",
+    ),
     "show": ("tuner.cli.show:show", "Show a study: front, gain over the baseline, failures."),
     "list": ("tuner.cli.listing:list_studies", "List the studies in the records, newest first."),
     "export": ("tuner.cli.export:export", "Write a winner as a file that runs elsewhere."),

@@ -1,4 +1,4 @@
-"""The files that a study's MLflow run shows; the only place where the command line hands dashboards to tracking."""
+"""The files that a study's MLflow run shows: here alone dashboards are handed to tracking."""
 
 from __future__ import annotations
 

@@ -25,14 +25,16 @@ from tuner.cli.options import (
 def check(space: str, settings: tuple[str, ...], records: str | None, as_json: bool) -> None:
     """Read SPACE, count its configurations before and after rules, and print what a run would do.
 
-    SPACE is a path or the name of a shipped file. Exit code 2 and file:line of every problem where it is wrong.
-    Where the records hold the study already, their runs tell how long the rest will take.
+    SPACE is a path or the name of a shipped file. Exit code 2, with file:line of every problem, where it is
+    wrong. Where the records hold the study already, their runs tell how long the rest will take.
     """
     from tuner.cli.outline import describe, outline_of
     from tuner.cli.recorded import what_is_recorded
+    from tuner.cli.refusals import refuse_an_unknown_sampler
     from tuner.space import load_study_file
 
     file = load_study_file(find_space(space), parse_settings(settings), gpus=visible_gpus())
+    refuse_an_unknown_sampler(file)
     for warning in file.warnings:
         click.echo(f"warning: {warning}", err=True)
     outline = describe(file, what_is_recorded(file, records))

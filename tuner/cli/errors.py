@@ -1,6 +1,7 @@
 """Exit codes, and how an error reaches the user: one clear line on stderr, never a traceback for bad input.
 
-An exception that nobody foresaw is one line as well; its traceback is kept in a file, and ``TUNER_DEBUG=1`` prints it.
+An exception that nobody foresaw is one line as well; its traceback is kept in a file, and ``TUNER_DEBUG=1``
+prints it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import tempfile
 import traceback
 from collections.abc import Sequence
 from enum import IntEnum
+from pathlib import Path
 
 import click
 
@@ -80,7 +82,7 @@ def _run(command: click.Command, arguments: Sequence[str]) -> int:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
         raise
-    except Exception as problem:  # noqa: BLE001 - the last place where it can be said in words
+    except Exception as problem:
         if isinstance(problem, OSError) and problem.errno == errno.ENOSPC and not problem.filename:
             raise
         _say(_crash(problem))
@@ -107,8 +109,8 @@ def _crash(problem: Exception) -> str:
         return f"{text}{said}"
     try:
         handle, path = tempfile.mkstemp(prefix="tuner-crash-", suffix=".txt")
-        with open(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(text)
+        os.close(handle)
+        Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
     except OSError:
         return f"{text}{said}"
     return f"{said}; please report it with the traceback in {path} ({DEBUG_VARIABLE}=1 prints it)"

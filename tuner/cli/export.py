@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import difflib
+import shlex
 from pathlib import Path
 
 import click
 
 from trials.contract import write_atomically
 from tuner.cli.errors import CliError, ExitCode
-from tuner.cli.options import records_option, study_argument
-from tuner.export import renderer, target_names
+from tuner.cli.options import WholeNumber, records_option, study_argument
+from tuner.cli.text import first_line
+from tuner.comparison import LimitStatus
+from tuner.export import TargetError, render, target_names
 from tuner.results import StudyResult
+from tuner.results.model import LimitResult
 from tuner.space.model import Selection
 
 _PICKS = "knee, first_objective, maximize:METRIC or minimize:METRIC"
@@ -19,9 +24,11 @@ _PICKS = "knee, first_objective, maximize:METRIC or minimize:METRIC"
 @click.command()
 @study_argument
 @click.option("--pick", metavar="RULE", help=f"How to choose: {_PICKS}. Default: the space file's selection.")
-@click.option("--trial", type=int, metavar="N", help="Export this trial instead.")
-@click.option("--to", "target", default="yaml", show_default=True, help="Format of the file.")
-@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE", help="Default: standard output.")
+@click.option("--trial", type=WholeNumber(0), metavar="N", help="Export this trial instead.")
+@click.option(
+    "--to", "target", default="yaml", show_default=True, metavar="FORMAT", help="yaml, json or a plugin's."
+)
+@click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
 @records_option
 def export(
     study: str, pick: str | None, trial: int | None, target: str, output: str | None, records: str | None
@@ -35,56 +42,100 @@ def export(
     from tuner.results import judge
 
     if target not in target_names():
-        raise CliError(f"--to {target}: no such format; use one of {', '.join(target_names())}")
+        raise CliError(f"--to {target}: no such format; there are {', '.join(target_names())}")
     if pick is not None and trial is not None:
         raise CliError("--pick and --trial: use one of them")
+    selection = None if pick is None else _selection(pick)
+    path = None if output is None else _output(output)
     with Records.open(records, must_exist=True) as store:
         record, location = store.study(study), store.location
-    try:
-        result = judge(record, selection=_selection(pick))
-    except ValueError as problem:
-        raise CliError(f"--pick {pick}: {problem}") from problem
+    result = judge(record, selection=selection)
+    if selection is not None:
+        _refuse_an_unknown_metric(result, selection)
     number, reason, gives_up = _chosen(result, trial)
-    text = renderer(target)(build_document(record, result, number, reason, gives_up, location))
-    if output is None:
+    try:
+        text = render(target, build_document(record, result, number, reason, gives_up, location))
+    except TargetError as problem:
+        raise CliError(f"--to {target}: {problem}", ExitCode.STUDY_FAILED) from problem
+    if path is None:
         click.echo(text, nl=False)
     else:
-        _write(Path(output), text)
+        _write(path, text)
     click.echo(f"trial {number} of '{study}': {reason}", err=True)
     for line in gives_up:
-        click.echo(f"  gives up: {line}", err=True)
-    if output is not None:
-        click.echo(f"wrote {output}; measure it again with: tuner verify {output}", err=True)
+        click.echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
+    if path is not None:
+        again = f"; measure it again with: {shlex.join(['tuner', 'verify', str(path)])}"
+        click.echo(f"wrote {path}{again if target in ('yaml', 'json') else ''}", err=True)
     return ExitCode.DONE
 
 
 def _chosen(result: StudyResult, trial: int | None) -> tuple[int, str, list[str]]:
+    """The trial to export, why, and what it gives up."""
     if trial is not None:
-        try:
-            judged = result.trial(trial)
-        except KeyError as problem:
-            raise CliError(f"--trial {trial}: {problem.args[0]}") from problem
-        if judged.losses is None:
-            raise CliError(f"--trial {trial}: it has no values ({judged.failure_kind}: {judged.message[:200]})")
-        doubts = [] if judged.is_feasible else ["it breaks a limit of the study"]
-        doubts += [] if judged.is_confirmed else ["it was not confirmed by repeated measurement"]
-        return trial, "chosen by --trial", doubts
-    if result.recommended is None:
-        miss = f"; nearest: {result.nearest_miss}" if result.nearest_miss else ""
+        return trial, "chosen by --trial", _doubts(result, trial)
+    if result.recommended is not None:
+        return result.recommended.trial, result.recommended.reason, list(result.recommended.gives_up)
+    if result.nearest_miss is not None:
         raise CliError(
-            f"study '{result.name}': nothing feasible to export{miss}\nexport one all the same with --trial N",
+            f"study '{result.name}': no trial meets the limits; nearest: {result.nearest_miss}; "
+            f"export it all the same with --trial {result.nearest_miss.trial}",
             ExitCode.NOTHING_FEASIBLE,
         )
-    return result.recommended.trial, result.recommended.reason, list(result.recommended.gives_up)
+    raise CliError(
+        f"study '{result.name}' has no measured trial to export; go on with tuner run",
+        ExitCode.NOTHING_FEASIBLE,
+    )
 
 
-def _selection(pick: str | None) -> Selection | None:
-    if pick is None:
-        return None
+def _doubts(result: StudyResult, trial: int) -> list[str]:
+    try:
+        judged = result.trial(trial)
+    except KeyError as problem:
+        raise CliError(f"--trial {trial}: {problem.args[0]}") from problem
+    if judged.losses is None and judged.outcome is None:
+        raise CliError(f"--trial {trial}: it is not measured yet; choose another")
+    if judged.losses is None:
+        why = (
+            f"{judged.failure_kind}: {first_line(judged.message)}" if judged.failure_kind else judged.outcome
+        )
+        raise CliError(f"--trial {trial}: it has no values ({why}); choose another")
+    broken = [
+        f"breaks the limit {limit.bound} ({limit.value:.6g})" for limit in judged.limits if _is_broken(limit)
+    ]
+    return broken + ([] if judged.is_confirmed else ["not confirmed by repeated measurement"])
+
+
+def _is_broken(limit: LimitResult) -> bool:
+    return limit.status is LimitStatus.NOT_MET and limit.value is not None
+
+
+def _selection(pick: str) -> Selection:
     rule, _, metric = pick.partition(":")
     if (rule in ("knee", "first_objective") and not metric) or (rule in ("maximize", "minimize") and metric):
         return Selection(rule, metric or None)
-    raise CliError(f"--pick {pick}: write {_PICKS}")
+    raise CliError(f"--pick {pick}: no such rule; write {_PICKS}")
+
+
+def _refuse_an_unknown_metric(result: StudyResult, selection: Selection) -> None:
+    known = sorted({key for trial in result.trials for key in trial.estimates})
+    if selection.metric is None or selection.metric in known or not known:
+        return
+    near = difflib.get_close_matches(selection.metric, known, n=1)
+    hint = f"did you mean {near[0]}?" if near else f"measured are {', '.join(known)}"
+    raise CliError(
+        f"--pick {selection.rule}:{selection.metric}: no trial has measured {selection.metric}; {hint}"
+    )
+
+
+def _output(name: str) -> Path:
+    """Where to write; refused before any work."""
+    path = Path(name)
+    if path.is_dir():
+        raise CliError(f"-o {name}: is a folder; name a file in it, such as {path / 'best.yaml'}")
+    if not path.parent.is_dir():
+        raise CliError(f"-o {name}: the folder {path.parent} does not exist; create it first")
+    return path
 
 
 def _write(path: Path, text: str) -> None:

@@ -82,7 +82,7 @@ def _runs(trial: TrialResult) -> str:
 
 
 def shown_gain(gain: Difference | None) -> str:
-    """A gain over the baseline with its interval: ``x1.52 (1.49 to 1.55)``, or a difference ``+0.1 ± 0.02``."""
+    """A gain over the baseline with its interval: ``x1.52 (1.49 to 1.55)``, or ``+0.1 ± 0.02``."""
     if gain is None:
         return ""
     if gain.is_ratio:

@@ -14,7 +14,8 @@ class VerbGroup(click.Group):
     """``verbs`` maps a name to ("module:command", one line of help)."""
 
     def __init__(self, *args: Any, verbs: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
-        super().__init__(*args, subcommand_metavar="VERB ...", **kwargs)
+        kwargs["subcommand_metavar"] = "VERB ..."
+        super().__init__(*args, **kwargs)
         self._verbs = verbs
 
     def list_commands(self, ctx: click.Context) -> list[str]:

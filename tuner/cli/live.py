@@ -1,8 +1,8 @@
 """The live view on a terminal: a panel with the front so far, what runs, the budget and the time left.
 
-Nothing is drawn by a timer: the panel changes when a trial starts or ends, so that no measured window is disturbed.
-It is plain text that is erased before the next line is printed. The cursor is never hidden, so that however the
-program ends, the terminal is as it was.
+Nothing is drawn by a timer: the panel changes when a trial starts or ends, so that no measured window is
+disturbed. It is plain text that is erased before the next line is printed. The cursor is never hidden:
+however the program ends, the terminal is as it was.
 """
 
 from __future__ import annotations
@@ -58,7 +58,9 @@ class LiveProgress(LineProgress):
         self._running[ticket.number, ticket.purpose, ticket.seed] = ticket, config
         self._redraw()
 
-    def measured(self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None) -> None:
+    def measured(
+        self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None
+    ) -> None:
         """The line of a measurement, and a new panel."""
         self._runs += 1
         self._running.pop((ticket.number, ticket.purpose, ticket.seed), None)
@@ -107,7 +109,10 @@ class LiveProgress(LineProgress):
         losses = [[o.loss(v) for o, v in zip(objectives, values, strict=True)] for _, (values, _) in items]
         front = sorted(front_indices(losses), key=lambda index: losses[index])
         shown = [items[index] for index in front[:_LONGEST_FRONT]]
-        rows = [[str(n), *map(shown_number, values), shown_config(config, self.names)] for n, (values, config) in shown]
+        rows = [
+            [str(n), *map(shown_number, values), shown_config(config, self.names)]
+            for n, (values, config) in shown
+        ]
         if not rows:
             return []
         heading = "front so far" if len(objectives) > 1 else "best so far"
@@ -116,7 +121,10 @@ class LiveProgress(LineProgress):
 
     def _budget(self) -> str:
         gone_s = time.monotonic() - self._begin
-        parts = [f"{self._phase}: {self.trials} of {self.file.budget.trials} trials", f"{shown_duration(gone_s)} gone"]
+        parts = [
+            f"{self._phase}: {self.trials} of {self.file.budget.trials} trials",
+            f"{shown_duration(gone_s)} gone",
+        ]
         if (left := self._left_s(gone_s)) is not None:
             parts.append(left)
         return "   ".join([*parts, "Ctrl-C ends it, all saved"])

@@ -14,7 +14,10 @@ from tuner.cli.options import mlflow_option, records_option, study_argument
 @click.option("--experiment", metavar="NAME", help="Default: the study's name.")
 @records_option
 def log(study: str, uri: str | None, experiment: str | None, records: str | None) -> int:
-    """Write every trial of STUDY to MLflow; runs that are there already are brought up to date, not doubled."""
+    """Write every trial of STUDY to MLflow.
+
+    Runs that are there already are brought up to date, not doubled.
+    """
     from tuner.cli.mlflow_watch import STORE_NOTE
     from tuner.records.repository import Records
     from tuner.results import judge
@@ -36,5 +39,7 @@ def log(study: str, uri: str | None, experiment: str | None, records: str | None
         run_id = replay(record, result, target, experiment or study, study_artifacts(record, result))
     except TrackingError as problem:
         raise CliError(str(problem), ExitCode.STUDY_FAILED) from problem
-    click.echo(f"logged {len(record.trials)} trials of '{study}' to {without_password(target)} (run {run_id})")
+    click.echo(
+        f"logged {len(record.trials)} trials of '{study}' to {without_password(target)} (run {run_id})"
+    )
     return ExitCode.DONE

@@ -36,7 +36,9 @@ class TrackerWatcher:
     def started(self, ticket: Ticket, config: Config) -> None:
         """Nothing: a measured window is about to open."""
 
-    def measured(self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None) -> None:
+    def measured(
+        self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None
+    ) -> None:
         """Queue the trial and wait until it is written."""
         if ticket.is_cold:
             return
@@ -74,7 +76,9 @@ def finish_tracking(tracker: MlflowTracker, result: StudyResult | None, warn: Ca
         return
     artifacts: dict[str, str | bytes] = {}
     try:
-        from tuner.cli.artifacts import study_artifacts  # plotting libraries: only now, when nothing is measured
+        from tuner.cli.artifacts import (
+            study_artifacts,
+        )  # plotting libraries: only now, when nothing is measured
 
         artifacts = study_artifacts(result.record, result)
     except Exception as problem:  # noqa: BLE001 - a picture that cannot be drawn must not fail a measured study

@@ -16,7 +16,6 @@ from tuner.cli.errors import CliError
 SHIPPED_SPACES = Path(__file__).resolve().parents[2] / "search_spaces"
 
 
-
 class WholeNumber(click.ParamType[int]):
     """An option that counts something: a whole number, at least ``least`` and at most ``most``."""
 
@@ -44,7 +43,10 @@ records_option = click.option(
 )
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout instead of a table.")
 mlflow_option = click.option(
-    "--mlflow", "uri", metavar="URI", help="MLflow store or server. Default: where the study is logged, else ./mlflow.db."
+    "--mlflow",
+    "uri",
+    metavar="URI",
+    help="MLflow store or server. Default: where the study is logged, else ./mlflow.db.",
 )
 set_option = click.option(
     "--set",
@@ -72,11 +74,13 @@ def find_space(name: str) -> Path:
     if stat.S_ISREG(mode):
         return path
     shipped = SHIPPED_SPACES / (path.name if path.suffix in (".yaml", ".yml") else f"{path.name}.yaml")
-    if path.parent in (Path("."), Path("search_spaces")) and stat.S_ISREG(_mode(shipped)):
+    if path.parent in (Path(), Path("search_spaces")) and stat.S_ISREG(_mode(shipped)):
         return shipped
     if stat.S_ISDIR(mode):
         inside = sorted(p.name for p in path.glob("*.y*ml"))[:5]
-        raise CliError(f"{name} is a folder; name a space file in it{': ' if inside else ''}{', '.join(inside)}")
+        raise CliError(
+            f"{name} is a folder; name a space file in it{': ' if inside else ''}{', '.join(inside)}"
+        )
     if mode:
         raise CliError(f"{name} is not a regular file; give the path of a space file")
     raise CliError(f"no space file {name!r:.200}; {_space_that_was_meant(path)}")
@@ -97,7 +101,11 @@ def _space_that_was_meant(path: Path) -> str:
     except OSError:
         beside = []
     near = difflib.get_close_matches(str(path), [*beside, *shipped], n=1)
-    return f"did you mean {near[0]}?" if near else f"give a path, or one of the shipped ones: {', '.join(shipped)}"
+    return (
+        f"did you mean {near[0]}?"
+        if near
+        else f"give a path, or one of the shipped ones: {', '.join(shipped)}"
+    )
 
 
 def parse_settings(settings: tuple[str, ...]) -> dict[str, str]:

@@ -9,7 +9,7 @@ from itertools import islice
 from typing import Any
 
 from tuner.cli.recorded import Recorded
-from tuner.cli.table import terminal_width
+from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import plural, shown_config, shown_duration, shown_value
 from tuner.space.domains import Choice, Choices, Derived, Fixed, Range
 from tuner.space.model import StudyFile
@@ -23,8 +23,9 @@ _LONGEST_VALUE = 60
 
 @dataclass(frozen=True)
 class Size:
-    """How many configurations: ``before`` rules, ``after`` them (None: too many to count, then about ``share`` of
-    them hold the rules), those ``rejected`` by rule. ``continuous`` parameters cannot be counted and are left out.
+    """How many configurations: ``before`` rules, ``after`` them (None: too many to count, then about
+    ``share`` of them hold the rules), those ``rejected`` by rule. ``continuous`` parameters cannot be counted
+    and are left out.
     """
 
     before: int | None
@@ -53,7 +54,9 @@ def _share_that_holds(space: Space) -> float:
     chance = random.Random(0)
     searched = [p for p in space.parameters if p.is_searched]
     values = {p.name: list(islice(_values(p.domain), MOST_COUNTED)) for p in searched}
-    drawn = (space.configure({name: chance.choice(known) for name, known in values.items()}) for _ in range(_DRAWN))
+    drawn = (
+        space.configure({name: chance.choice(known) for name, known in values.items()}) for _ in range(_DRAWN)
+    )
     return sum(space.rejection(config) is None for config in drawn) / _DRAWN
 
 
@@ -98,7 +101,11 @@ def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any
         "time": _expected_time(file, size, recorded),
         "records": None
         if recorded is None
-        else {"location": recorded.location, "trials": recorded.trials, "differences": list(recorded.differences)},
+        else {
+            "location": recorded.location,
+            "trials": recorded.trials,
+            "differences": list(recorded.differences),
+        },
         "warnings": list(file.warnings),
     }
 
@@ -134,12 +141,15 @@ def outline_of(file: StudyFile, outline: dict[str, Any]) -> str:
     lines += [f"try first   {_shown_changes(config, file)}" for config in file.try_first]
     lines.append(f"time        {_time_line(file, outline)}")
     lines += _records_lines(outline)
-    return "\n".join(_fitted(line) for line in lines)
+    screen = terminal_width()
+    return "\n".join(fitted(line, screen, indent=12) for line in lines)
 
 
 def _shown_changes(config: dict[str, Any], file: StudyFile) -> str:
     """What a configuration changes in the baseline; all of it where only the active parameters differ."""
-    changed = [name for name, value in config.items() if shown_value(file.baseline.get(name)) != shown_value(value)]
+    changed = [
+        name for name, value in config.items() if shown_value(file.baseline.get(name)) != shown_value(value)
+    ]
     return shown_config(config, changed or None)
 
 
@@ -150,7 +160,9 @@ def _size_lines(outline: dict[str, Any]) -> list[str]:
     if not outline["rules"] and not size["rejected"] and size["valid_share"] in (None, 1.0):
         return [f"size        {before} configurations, no rule rejects any"]
     if size["after_rules"] is None:
-        return [f"size        {before} before rules, about {size['valid_share']:.0%} of them after (drawn at random)"]
+        return [
+            f"size        {before} before rules, about {size['valid_share']:.0%} of them after (a sample)"
+        ]
     rejected = [f"  {count:,} rejected by: {rule}" for rule, count in size["rejected"].items()]
     return [f"size        {before} before rules, {size['after_rules']:,}{times} after", *rejected]
 
@@ -164,7 +176,8 @@ def _time_line(file: StudyFile, outline: dict[str, Any]) -> str:
     if time["expected_s"] == 0:
         return f"{text}; all of them are done (tuner run --more N adds trials)"
     if time["expected_s"] is not None:
-        text += f"; {shown_duration(time['mean_run_s'])} a run so far, so about {shown_duration(time['expected_s'])} to go"
+        pace, left = shown_duration(time["mean_run_s"]), shown_duration(time["expected_s"])
+        text += f"; {pace} a run so far, so about {left} to go"
     else:
         text += "; the first ones will tell how long they take"
     if budget.wall_time_s is not None:
@@ -198,11 +211,11 @@ def shown_domain(parameter: Parameter) -> str:
 
 
 def _shown_range(domain: Range) -> str:
-    ends = (int(domain.low), int(domain.high)) if domain.is_integer else (float(domain.low), float(domain.high))
+    low, high = (shown_value((int if domain.is_integer else float)(end)) for end in (domain.low, domain.high))
     scale = "" if domain.scale == "linear" else f", {domain.scale} scale"
     step = "" if domain.step is None else f", step {domain.step:g}"
     count = domain.count()
-    return f"{shown_value(ends[0])} to {shown_value(ends[1])}{step}{scale}  ({'continuous' if count is None else count})"
+    return f"{low} to {high}{step}{scale}  ({'continuous' if count is None else count})"
 
 
 def _shown_choice(choice: Choice) -> str:
@@ -212,15 +225,3 @@ def _shown_choice(choice: Choice) -> str:
 
 def _cut(text: str) -> str:
     return text if len(text) <= _LONGEST_VALUE else f"{text[: _LONGEST_VALUE - 3]}..."
-
-
-def _fitted(line: str) -> str:
-    """The line, continued below its value where the terminal is narrow."""
-    import textwrap
-
-    width = terminal_width()
-    if width is None or len(line) <= width:
-        return line
-    return textwrap.fill(
-        line, width, subsequent_indent=" " * 12, break_long_words=False, break_on_hyphens=False, drop_whitespace=True
-    )

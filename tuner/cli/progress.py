@@ -1,4 +1,4 @@
-"""What a running study says on stderr: one line a measurement. On a terminal, ``live.py`` adds a panel below."""
+"""What a running study says on stderr: a line a measurement (on a terminal ``live.py`` adds a panel)."""
 
 from __future__ import annotations
 
@@ -35,12 +35,15 @@ class LineProgress:
         """Counts the trial; the line comes when it has ended."""
         self.trials = max(self.trials, ticket.number + 1)
 
-    def measured(self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None) -> None:
+    def measured(
+        self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None
+    ) -> None:
         """The line of a measurement."""
         total = max(self.file.budget.trials, self.trials)
         count = f"[{self.trials:>{len(str(total))}}/{total}]"
         result = self._result(ticket, measurement, is_feasible)
-        self.say(f"{count} trial {ticket.number} {stage_of(ticket)}: {shown_config(config, self.names)} -> {result}")
+        what = f"trial {ticket.number} {stage_of(ticket)}: {shown_config(config, self.names)}"
+        self.say(f"{count} {what} -> {result}")
 
     def note(self, message: str) -> None:
         """A remark; only its first line, a log is in the trial's folder."""

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Recorded:
-    """A study in the records: ``trials`` it has, the runs that are ``done`` by stage, the ``mean_s`` of all (None
-    without one), and what the file says otherwise (``differences``, lines to show).
+    """A study in the records: ``trials`` it has, the runs that are ``done`` by stage, the ``mean_s`` of all
+    (None without one), and what the file says otherwise (``differences``, lines to show).
     """
 
     location: str

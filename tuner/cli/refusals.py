@@ -5,22 +5,46 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tuner.cli.errors import CliError
+from tuner.space.errors import known_names
 from tuner.space.model import StudyFile
 
 
-def refuse_what_cannot_run(file: StudyFile, *, is_on_this_machine: bool) -> None:
-    """CliError where the file asks for a store that MLflow refuses, or for more than this machine has."""
+def refuse_an_unknown_sampler(file: StudyFile) -> None:
+    """CliError where no sampler has that name. Light: nothing of a sampler is loaded."""
+    from tuner.search.registry import sampler_names
+
+    name = file.search.sampler
+    if name not in sampler_names():
+        meant = known_names(name, sampler_names())
+        raise CliError(f"{file.path}: search.sampler={name} is no sampler; {meant}")
+
+
+def refuse_what_cannot_run(file: StudyFile, ray_address: str | None) -> None:
+    """CliError where the file asks for a store that MLflow refuses, for more than this machine has, or for a
+    sampler that cannot search this space; and where no Ray is at the address.
+    """
+    from tuner.execution.cluster import refuse_an_unreachable
     from tuner.execution.placement import refuse_what_does_not_fit, usable_cores, usable_gpus
     from tuner.execution.protocol import ExecutionError
     from tuner.launch import slots_of
+    from tuner.search.protocol import SearchProblem
+    from tuner.search.registry import build_sampler
     from tuner.tracking.stores import TrackingError, checked_uri
 
     try:
+        if ray_address is not None:
+            refuse_an_unreachable(ray_address)
+    except ExecutionError as problem:
+        raise CliError(f"--ray-address {problem}") from problem
+    search = file.search
+    try:
         if file.tracking.mlflow is not None:
             checked_uri(file.tracking.mlflow)
-        if is_on_this_machine:
+        if ray_address is None:
             refuse_what_does_not_fit(slots_of(file), len(usable_cores()), len(usable_gpus()), "this machine")
-    except (TrackingError, ExecutionError) as problem:
+        problem_to_search = SearchProblem(file.space, file.objectives, search.seed, file.budget.trials)
+        build_sampler(search.sampler, problem_to_search)
+    except (TrackingError, ExecutionError, ValueError) as problem:
         raise CliError(f"{file.path}: {problem}") from problem
 
 

@@ -25,8 +25,12 @@ from tuner.cli.options import (
 @click.option("--trials", type=WholeNumber(1), metavar="N", help="Total number of configurations to run.")
 @click.option("--more", type=WholeNumber(1), metavar="N", help="Run N more than the study already has.")
 @click.option("--dry-run", is_flag=True, help="Check, print what would run, run nothing.")
-@click.option("--new-space", is_flag=True, help="The file was edited: begin a new generation, reuse what still fits.")
-@click.option("--take-over", is_flag=True, help="Go on with a study that a run on another machine left claimed.")
+@click.option(
+    "--new-space", is_flag=True, help="The file was edited: begin a new generation, reuse what still fits."
+)
+@click.option(
+    "--take-over", is_flag=True, help="Go on with a study that a run on another machine left claimed."
+)
 @click.option("--ray-address", metavar="ADDRESS", help="An existing Ray cluster: auto or HOST:PORT.")
 @click.option("--no-mlflow", is_flag=True, help="Do not log to MLflow (tuner log does it later).")
 @records_option
@@ -46,8 +50,8 @@ def run(
 ) -> int:
     """Measure the configurations of SPACE, confirm the best ones, and say which to use.
 
-    SPACE is a path or the name of a shipped file. A study that exists in the records goes on where it stopped.
-    Ctrl-C once ends it with everything saved.
+    SPACE is a path or the name of a shipped file. A study that is in the records goes on where it stopped.
+    Ctrl-C ends it with everything saved.
     """
     from tuner.space import load_study_file
 
@@ -58,7 +62,7 @@ def run(
     if dry_run:
         from tuner.cli.dry_run import dry_run_of
 
-        outline, text = dry_run_of(file, records, more, new_space=new_space)
+        outline, text = dry_run_of(file, records, more, new_space=new_space, ray_address=ray_address)
         click.echo(json.dumps(outline, indent=2) if as_json else text)
         click.echo("dry run: nothing was run", err=True)
         return ExitCode.DONE
@@ -82,7 +86,9 @@ def run(
     return run_file(file, wishes)
 
 
-def _overrides(settings: tuple[str, ...], trials: int | None, more: int | None, no_mlflow: bool) -> dict[str, str]:
+def _overrides(
+    settings: tuple[str, ...], trials: int | None, more: int | None, no_mlflow: bool
+) -> dict[str, str]:
     """What the options put into the file. CliError where they contradict one another."""
     overrides = parse_settings(settings)
     if trials is not None and more is not None:

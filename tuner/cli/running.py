@@ -35,7 +35,7 @@ LOW_DISK_GIB = 1.0
 class Wishes:
     """What was asked on the command line besides the file.
 
-    ``has_total``: the number of trials was given there. ``arguments`` are those to repeat when the study goes on.
+    ``has_total``: the number of trials was given there. ``arguments`` are those to repeat to go on.
     """
 
     more: int | None
@@ -48,18 +48,20 @@ class Wishes:
     arguments: tuple[str, ...]
 
     def go_on(self, file: StudyFile) -> str:
-        """The command that goes on with the study; ``--more`` becomes the total, or it would add once more."""
+        """The command that goes on with the study; ``--more`` is the total by now, or it would add again."""
         total = ["--trials", str(file.budget.trials)] if self.has_total else []
         return shlex.join(["tuner", "run", *self.arguments, *total])
 
     def other_verb(self, *words: str) -> str:
         """A command on the same records."""
-        return shlex.join(["tuner", *words, *(["--records", self.records] if self.records is not None else [])])
+        return shlex.join(
+            ["tuner", *words, *(["--records", self.records] if self.records is not None else [])]
+        )
 
 
 def run_file(file: StudyFile, wishes: Wishes) -> int:
     """Run a checked space file; returns the exit code."""
-    refuse_what_cannot_run(file, is_on_this_machine=wishes.ray_address is None)
+    refuse_what_cannot_run(file, wishes.ray_address)
     with Records.open(wishes.records) as records, claimed(records, file.name, take_over=wishes.take_over):
         _refuse_a_bad_folder(records, file)
         known = _prepared(file, records, wishes.new_space)
@@ -117,7 +119,9 @@ def _refuse_a_bad_folder(records: Records, file: StudyFile) -> None:
     folder = trials_folder(records.location, file.name, 1)
     there = next(parent for parent in folder.parents if parent.exists())
     if not there.is_dir():
-        raise CliError(f"{there}: trial folders go there, but it is not a folder; move it, or give other --records")
+        raise CliError(
+            f"{there}: trial folders go there, but it is not a folder; move it, or give other --records"
+        )
     if not os.access(there, os.W_OK | os.X_OK):
         raise CliError(f"{there}: trial folders go there, but it is read-only; give other --records")
 
@@ -148,14 +152,17 @@ def _report(
     sys.stdout.flush()
     if tracker is not None:
         finish_tracking(tracker, result, warn=lambda line: print(line, file=sys.stderr))
-    for line in _last_lines(file, records, ending, wishes):
+    for line in ["", *_last_lines(file, records, ending, wishes)]:
         print(line, file=sys.stderr)
     return _exit_code(ending)
 
 
 def _last_lines(file: StudyFile, records: Records, ending: Ending, wishes: Wishes) -> list[str]:
     if ending.failure is not None:
-        return [f"the study failed: {ending.failure}", f"once that is mended, go on with: {wishes.go_on(file)}"]
+        return [
+            f"the study failed: {ending.failure}",
+            f"once that is mended, go on with: {wishes.go_on(file)}",
+        ]
     lines = [f"stopped: {ending.stopped_because}"]
     result = ending.result
     if ending.is_interrupted:
@@ -164,11 +171,15 @@ def _last_lines(file: StudyFile, records: Records, ending: Ending, wishes: Wishe
     elif result is None:
         lines.append(f"the baseline was not measured to its end; go on with: {wishes.go_on(file)}")
     elif result.front:
-        lines.append(f"export the recommended one with: {wishes.other_verb('export', file.name, '-o', 'best.yaml')}")
+        lines.append(
+            f"export the recommended one with: {wishes.other_verb('export', file.name, '-o', 'best.yaml')}"
+        )
     else:
         lines.append(
             "loosen the limit or widen the space, or export one all the same with: "
-            + wishes.other_verb("export", file.name, "--trial", str(result.nearest_miss.trial if result.nearest_miss else 0))
+            + wishes.other_verb(
+                "export", file.name, "--trial", str(result.nearest_miss.trial if result.nearest_miss else 0)
+            )
         )
     return lines
 

@@ -11,7 +11,9 @@ from tuner.cli.options import WholeNumber, json_option, records_option, study_ar
 
 @click.command()
 @study_argument
-@click.option("--generation", type=WholeNumber(1), metavar="N", help="An older generation (default: the latest).")
+@click.option(
+    "--generation", type=WholeNumber(1), metavar="N", help="An older generation (default: the latest)."
+)
 @records_option
 @json_option
 def show(study: str, generation: int | None, records: str | None, as_json: bool) -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 
-from trials.contract import Outcome
+from trials.contract import FailureKind, Outcome
 from tuner.cli.front import front_table
+from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import first_line, plural, shown_number, styled
 from tuner.comparison import LimitStatus
 from tuner.results import StudyResult
@@ -27,13 +28,19 @@ def summary_of(result: StudyResult) -> str:
         _outcomes(result),
         _influences(result),
     ]
-    return "\n\n".join(part for part in parts if part)
+    return "\n\n".join(_fitted(part) for part in parts if part)
+
+
+def _fitted(part: str) -> str:
+    width = terminal_width()
+    return "\n".join(line if "\x1b" in line else fitted(line, width, indent=4) for line in part.splitlines())
 
 
 def _headline(result: StudyResult) -> str:
     if not result.trials:
         return f"{result.name}: nothing is measured yet"
-    among = f"{plural(len(result.trials), 'trial')} ({', '.join(f'{n} {word}' for word, n in result.counts.items())})"
+    counts = ", ".join(f"{n} {word}" for word, n in _counts(result).items())
+    among = f"{plural(len(result.trials), 'trial')} ({counts})"
     if result.front and len(result.objectives) == 1:
         objective = result.objectives[0]
         return f"{result.name}: the {_way(objective.direction.sign)} {objective.metric} of {among}"
@@ -43,6 +50,14 @@ def _headline(result: StudyResult) -> str:
     if result.nearest_miss is not None:
         return f"{result.name}: none of {among} meets the limits"
     return f"{result.name}: nothing to recommend yet, {among}"
+
+
+def _counts(result: StudyResult) -> dict[str, int]:
+    """Trials by outcome; one that was cut short has not failed, it runs again when the study goes on."""
+    cut = result.failures.get(FailureKind.INTERRUPTED, 0)
+    counts = {str(outcome): n for outcome, n in result.counts.items()}
+    counts["failed"] = counts.get("failed", 0) - cut
+    return {word: n for word, n in {**counts, "interrupted": cut}.items() if n}
 
 
 def _way(sign: float) -> str:
@@ -73,17 +88,27 @@ def _limits(result: StudyResult) -> str:
         formula = "" if "baseline" not in bound.formula else f" ({bound.formula.split(' ', 2)[2]})"
         broken = sum(limit.status is LimitStatus.NOT_MET for limit in judged)
         undecided = sum(limit.status is LimitStatus.UNDECIDED for limit in judged)
-        text = f"{broken} of {plural(len(judged), 'measured trial')} {'breaks' if broken == 1 else 'break'} it"
-        lines.append(f"limit {bound}{formula}: {text}" + (f", {undecided} within noise of it" if undecided else ""))
+        text = (
+            f"{broken} of {plural(len(judged), 'measured trial')} {'breaks' if broken == 1 else 'break'} it"
+        )
+        lines.append(
+            f"limit {bound}{formula}: {text}" + (f", {undecided} within noise of it" if undecided else "")
+        )
     return "\n".join(lines)
 
 
 def _outcomes(result: StudyResult) -> str:
     lines = []
     for kind, count in result.failures.items():
+        if kind == FailureKind.INTERRUPTED:
+            continue
         first = next(t for t in result.trials if t.outcome is Outcome.FAILED and t.failure_kind == kind)
-        lines.append(f"{count} failed, {kind}: trial {first.number}: {first_line(first.message)}\n  log: {first.log_dir}")
-    lines += [f"{plural(n, 'configuration')} rejected by the rule: {rule}" for rule, n in result.record.rejected.items()]
+        lines.append(f"{count} failed, {kind}: trial {first.number}: {first_line(first.message)}")
+        lines.append(f"  log: {first.log_dir}")
+    lines += [
+        f"{plural(n, 'configuration')} rejected by the rule: {rule}"
+        for rule, n in result.record.rejected.items()
+    ]
     for pattern in result.failure_patterns:
         values = " and ".join(f"{name}={value}" for name, value in pattern.values.items())
         lines.append(f"fails often: {values} ({pattern.failed} of {pattern.n} trials)")

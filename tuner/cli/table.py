@@ -27,8 +27,8 @@ def table_width(rows: Sequence[Sequence[str]], header: Sequence[str]) -> int:
 def table(rows: Sequence[Sequence[str]], header: Sequence[str], width: int | None = None) -> str:
     """Aligned columns under a header: numbers to the right, words to the left.
 
-    Where ``width`` columns are too few, the last cell is wrapped, or goes below the others; where even that does
-    not help, each row is a block under its first cell.
+    Where ``width`` columns are too few, the last cell is wrapped, or goes below the others; where even that
+    does not help, each row is a block under its first cell.
     """
     *widths, last = _widths(rows, header)
     beside = sum(widths) + 2 * len(widths)
@@ -39,7 +39,9 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str], width: int | Non
         return "\n".join(_aligned(line, [*widths, last], right) for line in (header, *rows))
     if width - beside >= _LEAST_ROOM:
         return "\n".join(_beside(line, widths, right, width - beside) for line in (header, *rows))
-    return "\n".join([_aligned(header[:-1], widths, right), *(_below(row, widths, right, width) for row in rows)])
+    return "\n".join(
+        [_aligned(header[:-1], widths, right), *(_below(row, widths, right, width) for row in rows)]
+    )
 
 
 def _widths(rows: Sequence[Sequence[str]], header: Sequence[str]) -> list[int]:
@@ -64,12 +66,23 @@ def _below(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], w
 def _block(row: Sequence[str], header: Sequence[str], width: int) -> str:
     names = max(map(len, header[1:-1]), default=0)
     lines = [f"{header[0]} {row[0].strip()}"]
-    lines += [f"  {name:<{names}}  {cell}" for name, cell in zip(header[1:-1], row[1:-1], strict=True) if cell]
+    lines += [
+        f"  {name:<{names}}  {cell}" for name, cell in zip(header[1:-1], row[1:-1], strict=True) if cell
+    ]
     return "\n".join([*lines, *_indented(row[-1], width)])
 
 
 def _indented(text: str, width: int) -> list[str]:
     return [f"      {part}" for part in _wrapped(text, max(width - 6, 10)) if part]
+
+
+def fitted(line: str, width: int | None, indent: int = 2) -> str:
+    """A line of words, continued on indented ones where ``width`` columns are too few."""
+    if width is None or len(line) <= width:
+        return line
+    return textwrap.fill(
+        line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 def _wrapped(text: str, width: int) -> list[str]:

@@ -17,14 +17,16 @@ from tuner.cli.options import WholeNumber, mlflow_option, records_option
 @click.argument("study", metavar="[STUDY]", required=False)
 @mlflow_option
 @records_option
-@click.option("--port", type=WholeNumber(1, 65535), default=5000, show_default=True, help="Port on 127.0.0.1.")
+@click.option(
+    "--port", type=WholeNumber(1, 65535), default=5000, show_default=True, help="Port on 127.0.0.1."
+)
 @click.option("--print-command", is_flag=True, help="Print the command instead of running it.")
 def ui(study: str | None, uri: str | None, records: str | None, port: int, print_command: bool) -> int:
     """Open MLflow's UI (on this machine only) and stay until Ctrl-C.
 
     On the store that STUDY was logged to, by default ./mlflow.db.
     """
-    from tuner.tracking.server import ui_command
+    from tuner.tracking.server import ui_address, ui_command
     from tuner.tracking.stores import TrackingError
 
     store = uri or _store_of(study, records)
@@ -37,7 +39,7 @@ def ui(study: str | None, uri: str | None, records: str | None, port: int, print
         return 0
     _refuse_a_missing_file(store)
     _refuse_a_busy_port(port)
-    click.echo(f"http://127.0.0.1:{port}  (Ctrl-C ends it)", err=True)
+    click.echo(f"{ui_address(store, port)}  (Ctrl-C ends it)", err=True)
     return _wait_for(command)
 
 
@@ -58,7 +60,9 @@ def _store_of(study: str | None, records: str | None) -> str:
 def _refuse_a_missing_file(uri: str) -> None:
     path = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:///") and not path.exists():
-        raise CliError(f"no MLflow store at {path}; run `tuner run` or `tuner log STUDY` first, or give --mlflow")
+        raise CliError(
+            f"no MLflow store at {path}; run `tuner run` or `tuner log STUDY` first, or give --mlflow"
+        )
 
 
 def _refuse_a_busy_port(port: int) -> None:
@@ -68,7 +72,9 @@ def _refuse_a_busy_port(port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError as problem:
             why = problem.strerror or str(problem)
-            raise CliError(f"port {port} cannot be used ({why}); give another: --port {port % 65535 + 1}") from problem
+            raise CliError(
+                f"port {port} cannot be used ({why}); give another: --port {port % 65535 + 1}"
+            ) from problem
 
 
 def _wait_for(command: list[str]) -> int:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.options import json_option
-from tuner.cli.text import shown_number, table
+from tuner.cli.table import table, terminal_width
 
 
 @click.command()
 @click.argument("file", metavar="FILE")
-@click.option("--timeout", "timeout_s", type=float, default=3600.0, show_default=True, help="Seconds for one run.")
+@click.option(
+    "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=3600.0, show_default=True,
+    metavar="SECONDS", help="For one run.",
+)  # fmt: skip
 @json_option
 def verify(file: str, timeout_s: float, as_json: bool) -> int:
     """Measure the configuration in FILE again and say whether it lands where one more run should.
@@ -22,14 +28,17 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
     One cold run is thrown away, one counts. Exit code 0: every metric that the study judged by lies in its
     prediction interval; 1: one does not, or the run failed.
     """
-    from tuner.export.document import ExportError, read_document
+    from tuner.execution.protocol import ExecutionError
+    from tuner.export.reading import ExportError, read_document
     from tuner.verification import VerifyError, verify_document
 
     path = Path(file)
     try:
         document = read_document(path)
-        outcome = verify_document(document, path.resolve().parent, timeout_s, lambda line: click.echo(line, err=True))
-    except ExportError as problem:
+        folder = path.resolve().parent
+        _refuse_what_cannot_run(path, folder, document)
+        outcome = verify_document(document, folder, timeout_s, lambda line: click.echo(line, err=True))
+    except (ExportError, ExecutionError) as problem:
         raise CliError(str(problem)) from problem
     except VerifyError as problem:
         raise CliError(f"{path}: {problem}", ExitCode.STUDY_FAILED) from problem
@@ -37,9 +46,40 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
         click.echo(json.dumps(outcome.as_json(), indent=2))
     else:
         rows = [
-            [c.metric, shown_number(c.measured), f"{shown_number(c.low)} to {shown_number(c.high)}", c.verdict]
+            [
+                c.metric,
+                _shown(c.measured),
+                f"{_shown(c.low)} to {_shown(c.high)}",
+                c.verdict,
+            ]
             for c in outcome.comparisons
         ]
-        click.echo(table(rows, ["metric", "measured now", "expected of one more run", ""]))
+        click.echo(
+            table(rows, ["metric", "measured now", "expected of one more run", "verdict"], terminal_width())
+        )
         click.echo("agrees with the export" if outcome.agrees else "does NOT agree with the export")
     return ExitCode.DONE if outcome.agrees else ExitCode.STUDY_FAILED
+
+
+def _shown(value: float | None) -> str:
+    """Six digits: an interval may be narrow."""
+    return "-" if value is None else f"{value:.6g}"
+
+
+def _refuse_what_cannot_run(path: Path, folder: Path, document: Mapping[str, Any]) -> None:
+    """CliError for what would only show as a failed run."""
+    from trials.workloads import workload_names
+
+    workload = document["verify"]["workload"]
+    if workload["kind"] not in workload_names():
+        known = ", ".join(workload_names())
+        raise CliError(
+            f"{path}: verify.workload.kind={workload['kind']} is not known here; there are {known}"
+        )
+    task = Path(str(workload.get("task", "")).rpartition(":")[0])
+    if task.suffix == ".py" and not task.is_file():
+        raise CliError(f"{path}: the task's file {task} is not there; put it back, or export on this machine")
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise CliError(
+            f"{folder}: trial folders go beside {path.name}, but it is read-only; copy the file elsewhere"
+        )

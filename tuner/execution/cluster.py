@@ -9,7 +9,7 @@ import secrets
 import signal
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
@@ -58,18 +58,23 @@ def quiet_ray(is_own: bool) -> Iterator[None]:
 
     Must be entered before anything imports ray: some settings are read then. ``is_own``: a Ray for us alone.
     """
-    settings = _QUIET | {MARK_VARIABLE: driver_mark()}  # whatever Ray starts carries the mark
-    if is_own:
-        settings |= _OWN_RAY
-    before = {name: os.environ.get(name) for name in (*settings, *_SET_BY_RAY)}
     logger = logging.getLogger("ray")
     level = logger.level
+    with _environment(_QUIET | (_OWN_RAY if is_own else {}), and_put_back=_SET_BY_RAY):
+        logger.setLevel(logging.CRITICAL)
+        try:
+            yield
+        finally:
+            logger.setLevel(level)
+
+
+@contextmanager
+def _environment(settings: Mapping[str, str], and_put_back: Iterable[str] = ()) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in (*settings, *and_put_back)}
     os.environ.update(settings)
-    logger.setLevel(logging.CRITICAL)
     try:
         yield
     finally:
-        logger.setLevel(level)
         for name, value in before.items():
             if value is None:
                 os.environ.pop(name, None)
@@ -85,13 +90,8 @@ def connected(address: str | None, slots: Slots, folder: Path) -> Iterator[None]
     """
     if address is None:
         refuse_what_does_not_fit(slots, len(usable_cores()), len(usable_gpus()), "this machine")
-    elif address.startswith("ray://"):
-        raise ExecutionError(
-            f"{address}: the driver must run on a machine of the cluster; "
-            "start it there with HOST:PORT instead of ray://"
-        )
     else:
-        _refuse_an_unreachable(address)
+        refuse_an_unreachable(address)
     import ray
 
     if ray.is_initialized():
@@ -107,7 +107,7 @@ def connected(address: str | None, slots: Slots, folder: Path) -> Iterator[None]
         put_back()
         if address is None:
             _end_idle_helpers()
-        if address is not None:
+        else:
             refuse_what_no_node_has(address, slots, ray.nodes())
         yield
 
@@ -116,7 +116,9 @@ def _start(address: str | None, slots: Slots, folder: Path) -> None:
     import ray
 
     try:
-        ray.init(**_arguments(address, slots, folder))
+        # the mark is for Ray's processes only: what the driver starts later is not ours to sweep
+        with _environment({} if address else {MARK_VARIABLE: driver_mark()}):
+            ray.init(**_arguments(address, slots, folder))
     except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as problem:
         what = f"reach the Ray cluster at {address}" if address else "start a Ray of our own"
         reason = str(problem).strip().splitlines()[0]
@@ -138,8 +140,13 @@ def _end_idle_helpers() -> None:
                 kill(pid)
 
 
-def _refuse_an_unreachable(address: str) -> None:
-    """Ray itself would try for four minutes before it says so."""
+def refuse_an_unreachable(address: str) -> None:
+    """ExecutionError for an address that cannot work: Ray itself would try for four minutes first."""
+    if address.startswith("ray://"):
+        raise ExecutionError(
+            f"{address}: the driver must run on a machine of the cluster; "
+            "start it there with HOST:PORT instead of ray://"
+        )
     host, _, port = address.rpartition(":")
     if not port.isdigit():
         return  # "auto": Ray knows where, or says at once that there is none

@@ -54,7 +54,8 @@ class Feed:
         if measurement is None and self._cut_at is not None:
             measurement = cut_before_it_ended()
         known = measurement or Measurement.failed(
-            FailureKind.KILLED, "the Ray actor that supervised this trial was killed from outside"
+            FailureKind.KILLED,
+            "the Ray actor that supervised this trial died: it was killed, or could not start on its node",
         )
         self._guarded(lambda: self._source.on_result(job, known))
 

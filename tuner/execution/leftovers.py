@@ -10,17 +10,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tuner.execution import guardian
-from tuner.execution.marks import driver_mark, is_dead, marked_processes, runtime_dir
+from tuner.execution.marks import RUNTIME_VARIABLE, driver_mark, is_dead, marked_processes, runtime_dir
 from tuner.execution.protocol import ExecutionError
 
 RUN_PREFIX = "run-"
 MARK_FILE = "driver"
+LONGEST_PATH = 40  # a socket's path has 107 characters at most, and Ray appends up to 66
 
 
 @contextmanager
 def run_folder() -> Iterator[Path]:
-    """A temporary folder of this driver that ``leftovers`` finds if the driver dies; ExecutionError without
-    room.
+    """A temporary folder of this driver, which ``leftovers`` finds if the driver dies.
+
+    ExecutionError where it cannot be made, or where its path leaves no room for the names of Ray's sockets.
     """
     try:
         folder = Path(tempfile.mkdtemp(prefix=RUN_PREFIX, dir=runtime_dir()))
@@ -30,6 +32,11 @@ def run_folder() -> Iterator[Path]:
             f"cannot make a temporary folder: {problem}; free space or allow writing there"
         ) from problem
     try:
+        if len(str(folder)) > LONGEST_PATH:
+            raise ExecutionError(
+                f"{runtime_dir()} is too long a path for sockets; set {RUNTIME_VARIABLE} to a folder "
+                f"of at most {LONGEST_PATH - len(RUN_PREFIX) - 9} characters"
+            )
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)

@@ -67,8 +67,8 @@ class Supervisor:
     def run(self, spec: TrialSpec) -> Measurement:
         """Run the job to its end, however it ends; never raises for what a trial or a full disk does."""
         begin = time.monotonic()
-        spec, shortages = self._placed(spec)
         try:
+            spec, shortages = self._placed(spec)
             environment = trial_environment(spec)
             log_fd = _prepare(spec, self.place.program)
         except MissingVariable as problem:

@@ -10,11 +10,10 @@ from typing import Any
 import ray
 from ray.tune import Trainable
 
-from trials.contract import FailureKind, Measurement, TrialSpec
+from trials.contract import TrialSpec
 from tuner.execution import guardian
 from tuner.execution.classify import cut_before_it_ended
 from tuner.execution.lease import LeaseAddress
-from tuner.execution.marks import driver_of
 from tuner.execution.supervisor import Place, Supervisor
 
 RESULT_KEY = "measurement"
@@ -43,7 +42,7 @@ class SlotActor(Trainable):  # type: ignore[misc]  # Ray Tune's classes are unty
         """Take the slot's cores; from now on orphans of this process are its own to end."""
         guardian.become_subreaper()
         place = Place(
-            mark=driver_of(config["mark"]),
+            mark=config["mark"],
             lease=LeaseAddress(*config["lease"]),
             cpus=config["cpus"],
             gpus=config["gpus"],
@@ -58,9 +57,7 @@ class SlotActor(Trainable):  # type: ignore[misc]  # Ray Tune's classes are unty
         except ConnectionRefusedError:
             return  # the driver was interrupted, or is gone, while this actor started
         if self._supervisor.lease_fd >= 0:
-            lease_fd = os.dup(
-                self._supervisor.lease_fd
-            )  # its own: the supervisor closes the other at the end
+            lease_fd = os.dup(self._supervisor.lease_fd)  # the supervisor closes its own at the end
             threading.Thread(target=_end_with, args=(lease_fd,), daemon=True).start()
 
     def reset_config(self, new_config: dict[str, Any]) -> bool:
@@ -70,14 +67,10 @@ class SlotActor(Trainable):  # type: ignore[misc]  # Ray Tune's classes are unty
 
     def step(self) -> dict[str, Any]:
         """Run the job; whatever happens, its measurement comes back."""
-        spec = TrialSpec.from_json(self._spec_text)
         if self._supervisor is None:
             measurement = cut_before_it_ended()
         else:
-            try:
-                measurement = self._supervisor.run(spec)
-            except Exception as problem:  # noqa: BLE001 - a lost actor would lose the reason; the study must go on
-                measurement = Measurement.failed(FailureKind.CRASH, f"{type(problem).__name__}: {problem}")
+            measurement = self._supervisor.run(TrialSpec.from_json(self._spec_text))
         return {RESULT_KEY: measurement.to_json(), "done": True}
 
     def cleanup(self) -> None:

@@ -1,4 +1,7 @@
-"""A winner as something that runs elsewhere: one module per target, each ``render(document) -> str``."""
+"""A winner as something that runs elsewhere: one module per target, each ``render(document) -> str``.
+
+Another package adds a target by an entry point of the group ``tuner.exporters``: name = "its.module:render".
+"""
 
 from __future__ import annotations
 
@@ -15,19 +18,32 @@ _SHIPPED = {
 ENTRY_POINT_GROUP = "tuner.exporters"
 
 
+class TargetError(Exception):
+    """No such target, or it does not work; the message is one line."""
+
+
 def target_names() -> list[str]:
     """The targets that ``--to`` takes, plugins included."""
     return sorted(_targets())
 
 
-def renderer(target: str) -> Renderer:
-    """The function that writes a document for a target; KeyError where there is none."""
-    module, _, name = _targets()[target].partition(":")
-    found: Renderer = getattr(importlib.import_module(module), name)
-    return found
+def render(target: str, document: Mapping[str, Any]) -> str:
+    """The document as text of a target. TargetError where there is none, or a plugin fails."""
+    if target not in _targets():
+        raise TargetError(f"no such format; there are {', '.join(target_names())}")
+    place = _targets()[target]
+    module, _, name = place.partition(":")
+    try:
+        renderer: Renderer = getattr(importlib.import_module(module), name)
+        return renderer(document)
+    except Exception as problem:
+        if target in _SHIPPED:
+            raise
+        raise TargetError(f"the plugin {place} failed: {type(problem).__name__}: {problem}") from problem
 
 
 def _targets() -> dict[str, str]:
     from importlib.metadata import entry_points
 
-    return _SHIPPED | {entry.name: entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    plugins = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return plugins | _SHIPPED

@@ -1,7 +1,7 @@
 """The export document: configuration, confirmed numbers, why this one, environment, provenance.
 
-Everything ``tuner verify`` needs is in it: the workload, what the trial gets, and every run's value, from which the
-prediction interval of one more run follows.
+Everything that verifying needs is in it: the workload, what the trial gets, and every run's value, from which
+the prediction interval of one more run follows.
 """
 
 from __future__ import annotations
@@ -23,12 +23,13 @@ from tuner.results.runs import runs_behind, valid_runs
 EXPORT_VERSION = 1
 
 
-class ExportError(Exception):
-    """The file is not an export that this version can read; the message says why."""
-
-
 def build_document(
-    record: StudyRecord, result: StudyResult, number: int, reason: str, gives_up: list[str], records_location: str
+    record: StudyRecord,
+    result: StudyResult,
+    number: int,
+    reason: str,
+    gives_up: list[str],
+    records_location: str,
 ) -> dict[str, Any]:
     """The document of trial ``number``, as plain values."""
     trial, judged = record.trials[number], result.trial(number)
@@ -54,9 +55,16 @@ def build_document(
             "seed": 1 + max(run.seed for run in runs),
             "cpus": runs[-1].environment.get("cpus_held"),
             "judged_by": [o.metric for o in record.objectives] + [c.metric for c in record.constraints],
-            "spread": {key: asdict(found) for key in runs[-1].metrics if (found := spread_between(baseline_runs, key))},
+            "spread": {
+                key: asdict(found)
+                for key in runs[-1].metrics
+                if (found := spread_between(baseline_runs, key))
+            },
             "within": {key: estimate.within for key, estimate in judged.estimates.items() if estimate.within},
-            "runs": {key: [run.metrics[key].value for run in runs if key in run.metrics] for key in runs[-1].metrics},
+            "runs": {
+                key: [run.metrics[key].value for run in runs if key in run.metrics]
+                for key in runs[-1].metrics
+            },
         },
         "environment": dict(runs[-1].environment),
         "provenance": {
@@ -89,29 +97,6 @@ def task_digest(workload: Mapping[str, Any]) -> str | None:
     """SHA-256 of the task's file where the workload names one (``/path/my_task.py:MyTask``)."""
     file = Path(str(workload.get("task", "")).rpartition(":")[0])
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.suffix == ".py" and file.is_file() else None
-
-
-def read_document(path: Path) -> dict[str, Any]:
-    """An exported file, YAML or JSON. ExportError where it is not one."""
-    import yaml
-
-    try:
-        document = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError) as problem:
-        raise ExportError(f"{path}: cannot be read: {problem}") from problem
-    except yaml.YAMLError as problem:
-        raise ExportError(f"{path}: is not YAML or JSON: {str(problem).splitlines()[0]}") from problem
-    if not isinstance(document, dict) or "tuner_export" not in document:
-        raise ExportError(f"{path}: is not a file that 'tuner export' wrote (no key tuner_export)")
-    if document["tuner_export"] != EXPORT_VERSION:
-        raise ExportError(
-            f"{path}: tuner_export={document['tuner_export']} is another version, this program reads "
-            f"{EXPORT_VERSION}; export again"
-        )
-    missing = [key for key in ("verify", "metrics", "study", "trial") if key not in document]
-    if missing:
-        raise ExportError(f"{path}: lacks {', '.join(missing)}; export again")
-    return document
 
 
 def _estimate(estimate: Any) -> dict[str, Any]:

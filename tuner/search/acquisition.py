@@ -7,6 +7,7 @@ space, holds for any number of objectives, and is the expected improvement where
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 import numpy as np
@@ -17,30 +18,24 @@ Floats = NDArray[np.float64]
 
 
 def expected_gain(
-    means: Floats,
-    stds: Floats,
-    front: Floats,
-    reference: Floats,
-    sizes: tuple[int, int],
-    rng: np.random.Generator,
+    samples: Sequence[Floats], front: Floats, reference: Floats, directions: int, rng: np.random.Generator
 ) -> Floats:
     """Expected gain of each candidate, up to a constant factor.
 
-    ``means``, ``stds`` (candidates, m) of the losses; ``front`` (f, m) and ``reference`` (m,) in the same
-    units; ``sizes`` how many directions and how many samples of each candidate to average over.
+    ``samples`` holds for each of m objectives (candidates, samples) possible losses; ``front`` (f, m) and
+    ``reference`` (m,) are losses in the same units; ``directions`` is how many to average over.
     """
     m = len(reference)
-    normals = _normals(sizes[1], m, rng)
-    # one array for each objective: reductions over a last axis of two are slow
-    room = [np.maximum(reference[i] - means[:, [i]] - stds[:, [i]] * normals[:, i], 0.0) for i in range(m)]
     reached = np.maximum(reference - front, 0.0)
-    gain = np.zeros(len(means))
-    directions = _directions(sizes[0], m, rng)
-    for direction in directions:
-        best = (reached / direction).min(axis=1).max(initial=0.0)
+    span = np.maximum(reached.max(axis=0, initial=0.0), 1e-12)
+    # one array for each objective: reductions over a last axis of two are slow
+    room = [np.maximum((reference[i] - samples[i]) / span[i], 0.0) for i in range(m)]
+    gain = np.zeros(len(samples[0]))
+    for direction in _directions(directions, m, rng):
+        best = (reached / span / direction).min(axis=1).max(initial=0.0)
         along = reduce(np.minimum, [room[i] / direction[i] for i in range(m)])
         gain += np.maximum(along**m - best**m, 0.0).mean(axis=1)
-    return np.asarray(gain / len(directions))
+    return gain
 
 
 def probability_met(means: Floats, stds: Floats) -> Floats:
@@ -56,7 +51,7 @@ def _directions(count: int, m: int, rng: np.random.Generator) -> Floats:
     return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
 
 
-def _normals(count: int, m: int, rng: np.random.Generator) -> Floats:
+def normals(count: int, m: int, rng: np.random.Generator) -> Floats:
     """Standard normal samples, evenly spread in each dimension."""
     strata = np.stack([rng.permutation(count) for _ in range(m)], axis=1)
     return np.asarray(ndtri((strata + rng.random((count, m))) / count))

@@ -99,8 +99,20 @@ class AutoSampler(BaseSampler):
         with self._threads.limit(limits=1):
             outlook = self._belief.outlook(history, pending, x)
             worth = _worth(outlook)
-            short = np.argsort(-worth * outlook.gain((32, 12), rng), kind="stable")[:SHORTLIST]
-            return int(short[np.argmax(worth[short] * outlook.of(short).gain((96, 48), rng))])
+            reference = self._reference(len(history) + len(pending))
+            short = np.argsort(-worth * outlook.gain((32, 12), reference, rng), kind="stable")[:SHORTLIST]
+            return int(short[np.argmax(worth[short] * outlook.of(short).gain((96, 48), reference, rng))])
+
+    def _reference(self, turn: int) -> Floats | None:
+        """The study's own reference on every other turn, so that the number it reports grows; None on the others,
+        so that the front is filled evenly where an objective spans decades.
+        """
+        import os
+        mode=os.environ.get('GAIN','alt')
+        baseline = self.baseline_values
+        if baseline is None or mode=='scaled' or (mode=='alt' and turn % 2): return None
+        losses = np.array([o.loss(v) for o, v in zip(self.problem.objectives, baseline, strict=True)])
+        return losses + np.where(losses == 0, 1.0, np.abs(losses))
 
 
 def _worth(outlook: Outlook) -> Floats:

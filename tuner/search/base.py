@@ -39,6 +39,7 @@ class BaseSampler(ABC):
         self._known: set[str] = set()
         self._unseen: dict[str, Candidate] | None = None  # of a complete pool, by key
         self._baseline: Config | None = None
+        self.baseline_values: tuple[float, ...] | None = None
         self._usable: dict[int, Observation] = {}
 
     @cached_property
@@ -53,6 +54,7 @@ class BaseSampler(ABC):
             return
         if observation.number == 0:
             self._baseline = observation.config
+            self.baseline_values = observation.values
         if observation.failure_kind not in UNINFORMATIVE:
             self._usable[observation.number] = observation
 

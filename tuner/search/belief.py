@@ -15,7 +15,7 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.acquisition import expected_gain, probability_met
+from tuner.search.acquisition import expected_gain, normals, probability_met
 from tuner.search.features import FeatureMap
 from tuner.search.history import History
 from tuner.search.surrogate import Kernel, Process, fit
@@ -27,28 +27,40 @@ FIT_WINDOW = 120  # observations that hyperparameters are fitted to
 REMEMBERED_FITS = 32
 GROWTH = 7 / 6
 LABEL_NOISE = 0.25  # of "runs" (-1) against "fails" (+1): one failure is no certainty about its neighbours
+_LARGEST = 100.0  # exponent
 LOG_SPREAD = 2.0  # a positive quantity that spans more than this factor is modelled by its logarithm
 
 
 @dataclass(frozen=True)
 class Outlook:
     """Beliefs about n candidates: ``means``, ``stds`` (n, m) of scaled losses, ``chance`` (n,) that it runs
-    and meets the limits, ``cost`` (n,) in some increasing unit; ``front`` and ``reference`` in the scaled
-    losses, the front None where nothing feasible is known.
+    and meets the limits, ``cost`` (n,) in some increasing unit; ``front`` (f, m), empty where nothing feasible
+    is known, in the scaled losses as well; ``scales`` turn these into losses.
     """
 
     means: Floats
     stds: Floats
     chance: Floats
     cost: Floats
-    front: Floats | None
-    reference: Floats
+    front: Floats
+    scales: tuple[Scale, ...]
 
-    def gain(self, sizes: tuple[int, int], rng: np.random.Generator) -> Floats:
-        """(n,) expected gain in hypervolume; 1 while nothing feasible is known: any such point is one."""
-        if self.front is None:
+    def gain(self, sizes: tuple[int, int], reference: Floats | None, rng: np.random.Generator) -> Floats:
+        """(n,) expected gain in hypervolume; 1 while nothing feasible is known: any such point is one.
+
+        ``sizes``: directions, and samples of each candidate. With a ``reference`` (m,) it is the hypervolume of
+        the losses up to there; without, that of the scaled losses, where a factor counts alike at every size.
+        """
+        if not len(self.front):
             return np.ones(len(self.means))
-        return expected_gain(self.means, self.stds, self.front, self.reference, sizes, rng)
+        deviations = normals(sizes[1], len(self.scales), rng)
+        columns = range(len(self.scales))
+        samples = [self.means[:, [i]] + self.stds[:, [i]] * deviations[:, i] for i in columns]
+        if reference is None:
+            return expected_gain(samples, self.front, _beyond_worst(self.front), sizes[0], rng)
+        samples = [scale.invert(sample) for scale, sample in zip(self.scales, samples, strict=True)]
+        front = np.stack([scale.invert(self.front[:, i]) for i, scale in enumerate(self.scales)], axis=1)
+        return expected_gain(samples, front, reference, sizes[0], rng)
 
     def of(self, rows: NDArray[np.intp]) -> Outlook:
         """The same for some candidates."""
@@ -82,17 +94,17 @@ class Belief:
     def outlook(self, history: History, pending: list[Config], x: Floats) -> Outlook:
         """Beliefs about the configurations with features ``x`` (n, columns)."""
         rows = self._rows(history, pending)
-        scales = [Scale.of(column) for column in rows.recent.losses[~rows.recent.is_failed].T]
+        scales = tuple(Scale.of(column) for column in history.losses[~history.is_failed].T)
         processes = [self._process(rows, partial(_loss, i, scale)) for i, scale in enumerate(scales)]
         chance, cost = self._chance(rows, x), self._cost(rows, x)
         if any(process is None for process in processes) or not rows.recent.is_feasible.any():
             nothing = np.zeros((len(x), len(scales)))
-            return Outlook(nothing, nothing, chance, cost, None, np.zeros(len(scales)))
+            return Outlook(nothing, nothing, chance, cost, nothing[:0], scales)
         known = [p for p in processes if p is not None]
         means, stds = _columns([process.predict(x) for process in known])
         feasible = _stacked(rows.recent, scales)[rows.recent.is_feasible]
         believed = np.stack([process.mean(rows.x_pending) for process in known], axis=1)
-        return Outlook(means, stds, chance, cost, np.concatenate([feasible, believed]), _reference(feasible))
+        return Outlook(means, stds, chance, cost, np.concatenate([feasible, believed]), scales)
 
     def _rows(self, history: History, pending: list[Config]) -> _Rows:
         early = history.take(range(_fitted_length(len(history)))).windowed(FIT_WINDOW)
@@ -168,6 +180,14 @@ class Scale:
         beyond = np.maximum(level - self.middle, 0.0)
         return np.asarray(np.minimum(level, self.middle) + self.width * np.log1p(beyond / self.width))
 
+    def invert(self, scaled: Floats) -> Floats:
+        """The losses of scaled ones."""
+        beyond = np.clip((scaled - self.middle) / self.width, 0.0, _LARGEST)
+        level = np.minimum(scaled, self.middle) + self.width * np.expm1(beyond)
+        if self.sign == 0:
+            return np.asarray(level)
+        return np.asarray(self.sign * np.exp(np.clip(self.sign * level, -_LARGEST, _LARGEST)))
+
     def _level(self, losses: Floats) -> Floats:
         return losses if self.sign == 0 else np.asarray(self.sign * np.log(self.sign * losses))
 
@@ -180,7 +200,7 @@ def _fitted_length(n: int) -> int:
     return min(step, n)
 
 
-def _stacked(history: History, scales: list[Scale]) -> Floats:
+def _stacked(history: History, scales: tuple[Scale, ...]) -> Floats:
     return np.stack([scale.apply(history.losses[:, i]) for i, scale in enumerate(scales)], axis=1)
 
 
@@ -188,7 +208,7 @@ def _columns(predicted: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     return np.stack([mean for mean, _ in predicted], axis=1), np.stack([std for _, std in predicted], axis=1)
 
 
-def _reference(losses: Floats) -> Floats:
+def _beyond_worst(losses: Floats) -> Floats:
     """A tenth of the range beyond the worst feasible value, so that both ends of the front count."""
     worst, best = losses.max(axis=0), losses.min(axis=0)
     return np.asarray(worst + 0.1 * np.where(worst > best, worst - best, 1.0))

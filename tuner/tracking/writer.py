@@ -117,8 +117,9 @@ class StudyWriter:
             if error.error_code != "RESOURCE_DOES_NOT_EXIST":
                 raise
             return None  # the study was shown in another store before
-        fits = run.info.lifecycle_stage == "active" and run.info.experiment_id == self._experiment_id
-        return run if fits else None
+        is_here = run.info.lifecycle_stage == "active" and run.info.experiment_id == self._experiment_id
+        is_ours = self.opening.key.tags.items() <= run.data.tags.items()  # not an earlier generation's
+        return run if is_here and is_ours else None
 
     def _find_parent(self) -> Run | None:
         return next((run for run in self._search() if MLFLOW_PARENT_RUN_ID not in run.data.tags), None)

@@ -13,6 +13,7 @@ from tuner.execution import marks
 from tuner.execution.leftovers import leftovers, run_folder
 from tuner.execution.marks import MARK_VARIABLE, driver_mark, driver_of, is_dead, marked_processes, trial_mark
 from tuner.execution.orphans import end_orphans
+from tuner.execution.protocol import ExecutionError
 
 
 @pytest.fixture(autouse=True)
@@ -93,3 +94,12 @@ def test_a_runtime_folder_of_another_user_is_refused(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     with pytest.raises(PermissionError, match="TUNER_RUNTIME_DIR"):
         marks.runtime_dir()
+
+
+def test_a_runtime_folder_too_long_for_sockets_is_refused_with_the_way_out(
+    runtime: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TUNER_RUNTIME_DIR", str(runtime / ("x" * 40)))
+    with pytest.raises(ExecutionError, match=r"too long a path.*TUNER_RUNTIME_DIR"), run_folder():
+        pass
+    assert list((runtime / ("x" * 40)).iterdir()) == []

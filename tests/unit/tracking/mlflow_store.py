@@ -1,4 +1,4 @@
-"""A real MLflow store on sqlite for tests: copied from one that was set up once, which takes a second or more."""
+"""A real MLflow store on sqlite for tests, copied from one that was set up once (a second or more)."""
 
 from __future__ import annotations
 

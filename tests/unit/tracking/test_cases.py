@@ -103,7 +103,7 @@ def test_mlflow_12259_an_experiment_that_several_make_at_once_is_one(store: str)
 
 
 def test_mlflow_3_17_file_store_a_folder_is_explained_and_sqlite_is_the_default() -> None:
-    with pytest.raises(TrackingError, match="folder.*sqlite:///mlflow.db"):
+    with pytest.raises(TrackingError, match=r"folder.*sqlite:///mlflow\.db"):
         checked_uri("file:./mlruns")
     with pytest.raises(TrackingError, match="folder"):
         MlflowTracker("./mlruns", EXPERIMENT)

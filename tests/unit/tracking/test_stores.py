@@ -22,7 +22,7 @@ def test_a_folder_is_refused_with_the_way_out(uri: str) -> None:
 
 @pytest.mark.parametrize("uri", ["sqlite://", "sqlite:///:memory:", "redis://localhost", "nonsense:x"])
 def test_a_store_that_cannot_work_is_refused(uri: str) -> None:
-    with pytest.raises(TrackingError, match="sqlite:///mlflow.db"):
+    with pytest.raises(TrackingError, match=r"sqlite:///mlflow\.db"):
         checked_uri(uri)
 
 

@@ -1,0 +1,27 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tuner.comparison import Difference
+from tuner.results.wording import gain_text, number_text
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(24_891.7, "24,892"), (2.31723, "2.3172"), (1.2e-7, "1.2e-07"), (0.0, "0"), (-31_190.0, "-31,190"),
+     (99_999.9, "100,000"), (math.inf, "inf"), (3e12, "3e+12")],
+)  # fmt: skip
+def test_numbers_are_short_and_grouped(value: float, text: str) -> None:
+    assert number_text(value) == text
+
+
+def test_two_digits_of_a_large_spread_are_no_power_of_ten() -> None:
+    assert number_text(143.2, 2) == "140" and number_text(0.0134, 2) == "0.013"
+
+
+def test_a_large_gain_is_a_factor_and_a_small_one_a_percentage() -> None:
+    assert gain_text(Difference(2.11, 2.05, 2.17, True, "")) == "2.11x (2.05x to 2.17x)"
+    assert gain_text(Difference(1.032, 1.029, 1.035, True, "")) == "+3.2% (+2.9% to +3.5%)"
+    assert gain_text(Difference(-0.02, None, None, False, "")) == "-0.02, interval unknown"
