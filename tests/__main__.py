@@ -17,7 +17,11 @@ def main() -> int:
     for name, *arguments in CHECKS:
         command = [sys.executable, "-m", name, *arguments]
         if name.startswith("importlinter"):
-            command = [sys.executable, "-c", "from importlinter.cli import lint_imports_command; lint_imports_command()"]
+            command = [
+                sys.executable,
+                "-c",
+                "from importlinter.cli import lint_imports_command; lint_imports_command()",
+            ]
         print("==>", name.split(".")[0], *arguments, flush=True)
         worst = max(worst, subprocess.run(command, check=False).returncode)
     print("==> pytest", flush=True)

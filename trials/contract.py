@@ -122,7 +122,9 @@ class TrialSpec:
 
     def to_json(self) -> str:
         """The text of ``spec.json``."""
-        return json.dumps({**asdict(self), "trial_dir": str(self.trial_dir), "cache_dir": str(self.cache_dir)}, indent=1)
+        return json.dumps(
+            {**asdict(self), "trial_dir": str(self.trial_dir), "cache_dir": str(self.cache_dir)}, indent=1
+        )
 
     @classmethod
     def from_json(cls, text: str) -> TrialSpec:
@@ -203,7 +205,11 @@ def _metric(raw: Mapping[str, Any]) -> MetricValue:
     if numbers["value"] is None:
         raise ValueError("a metric without a value")
     return MetricValue(
-        unit=str(raw["unit"]), n=raw["n"], method=str(raw["method"]), flags=tuple(raw["flags"]), **numbers  # type: ignore[arg-type]
+        unit=str(raw["unit"]),
+        n=raw["n"],
+        method=str(raw["method"]),
+        flags=tuple(raw["flags"]),
+        **numbers,  # type: ignore[arg-type]
     )
 
 

@@ -65,26 +65,121 @@ _UP, _DOWN = Direction.MAXIMIZE, Direction.MINIMIZE
 CATALOGUE: dict[str, MetricInfo] = {
     info.key: info
     for info in (
-        MetricInfo(Key.SAMPLES_PER_S, "samples/s", _UP, "training samples of the whole job per second of the steady window", "steps x global batch / window time"),
-        MetricInfo(Key.TOKENS_PER_S, "tokens/s", _UP, "tokens of the whole job per second of the steady window", "steps x global batch x tokens per sample / window time"),
-        MetricInfo(Key.TOKENS_PER_S_PER_GPU, "tokens/s/GPU", _UP, "tokens_per_s divided by the devices really used", "tokens_per_s / devices"),
-        MetricInfo(Key.STEP_TIME_P50_MS, "ms", _DOWN, "median time of one optimizer step, end to end", "steady window", 50),
-        MetricInfo(Key.STEP_TIME_P90_MS, "ms", _DOWN, "90th percentile of the time of one optimizer step", "steady window", 90),
-        MetricInfo(Key.STEP_TIME_P99_MS, "ms", _DOWN, "99th percentile of the time of one optimizer step", "steady window", 99),
-        MetricInfo(Key.MFU_PCT, "%", _UP, "model FLOPs without recomputation / (time x dense peak of the compute dtype)", "PaLM, appendix B (arXiv 2204.02311)"),
-        MetricInfo(Key.TRAIN_LOSS_NATS, "nats", _DOWN, "mean training loss over the last tenth of the steps", "training loop"),
-        MetricInfo(Key.VAL_LOSS_NATS, "nats", _DOWN, "mean held-out loss of the trained model, in the precision that was timed", "evaluation after training"),
-        MetricInfo(Key.ACCURACY, "fraction", _UP, "share of held-out examples answered rightly, in the precision that was timed", "evaluation after training"),
-        MetricInfo(Key.PERPLEXITY, "1", _DOWN, "exp of the mean held-out loss per token", "exp(val_loss_nats)"),
-        MetricInfo(Key.PEAK_MEMORY_GIB, "GiB", _DOWN, "peak device memory allocated; on a CPU the peak of the trial's processes (PSS)", "allocator, or /proc"),
-        MetricInfo(Key.PEAK_RESERVED_GIB, "GiB", _DOWN, "peak device memory reserved by the allocator", "allocator"),
-        MetricInfo(Key.PEAK_RSS_GIB, "GiB", _DOWN, "peak host memory resident of the trial's processes", "/proc"),
-        MetricInfo(Key.ENERGY_J_PER_SAMPLE, "J/sample", _DOWN, "device energy of the steady window per sample", "NVML or RAPL"),
-        MetricInfo(Key.ENERGY_J_PER_TOKEN, "J/token", _DOWN, "device energy of the steady window per token", "NVML or RAPL"),
-        MetricInfo(Key.DATA_WAIT_PCT, "%", _DOWN, "share of the step spent waiting for the loader", "timed loop"),
-        MetricInfo(Key.COMPILE_S, "s", _DOWN, "time spent compiling, capturing and autotuning", "phase clock"),
-        MetricInfo(Key.STARTUP_S, "s", _DOWN, "time from the trial's first line to the first step", "phase clock"),
-        MetricInfo(Key.WALL_TIME_S, "s", _DOWN, "time from start to end of the program", "clock around the program"),
+        MetricInfo(
+            Key.SAMPLES_PER_S,
+            "samples/s",
+            _UP,
+            "training samples of the whole job per second of the steady window",
+            "steps x global batch / window time",
+        ),
+        MetricInfo(
+            Key.TOKENS_PER_S,
+            "tokens/s",
+            _UP,
+            "tokens of the whole job per second of the steady window",
+            "steps x global batch x tokens per sample / window time",
+        ),
+        MetricInfo(
+            Key.TOKENS_PER_S_PER_GPU,
+            "tokens/s/GPU",
+            _UP,
+            "tokens_per_s divided by the devices really used",
+            "tokens_per_s / devices",
+        ),
+        MetricInfo(
+            Key.STEP_TIME_P50_MS,
+            "ms",
+            _DOWN,
+            "median time of one optimizer step, end to end",
+            "steady window",
+            50,
+        ),
+        MetricInfo(
+            Key.STEP_TIME_P90_MS,
+            "ms",
+            _DOWN,
+            "90th percentile of the time of one optimizer step",
+            "steady window",
+            90,
+        ),
+        MetricInfo(
+            Key.STEP_TIME_P99_MS,
+            "ms",
+            _DOWN,
+            "99th percentile of the time of one optimizer step",
+            "steady window",
+            99,
+        ),
+        MetricInfo(
+            Key.MFU_PCT,
+            "%",
+            _UP,
+            "model FLOPs without recomputation / (time x dense peak of the compute dtype)",
+            "PaLM, appendix B (arXiv 2204.02311)",
+        ),
+        MetricInfo(
+            Key.TRAIN_LOSS_NATS,
+            "nats",
+            _DOWN,
+            "mean training loss over the last tenth of the steps",
+            "training loop",
+        ),
+        MetricInfo(
+            Key.VAL_LOSS_NATS,
+            "nats",
+            _DOWN,
+            "mean held-out loss of the trained model, in the precision that was timed",
+            "evaluation after training",
+        ),
+        MetricInfo(
+            Key.ACCURACY,
+            "fraction",
+            _UP,
+            "share of held-out examples answered rightly, in the precision that was timed",
+            "evaluation after training",
+        ),
+        MetricInfo(
+            Key.PERPLEXITY, "1", _DOWN, "exp of the mean held-out loss per token", "exp(val_loss_nats)"
+        ),
+        MetricInfo(
+            Key.PEAK_MEMORY_GIB,
+            "GiB",
+            _DOWN,
+            "peak device memory allocated; on a CPU the peak of the trial's processes (PSS)",
+            "allocator, or /proc",
+        ),
+        MetricInfo(
+            Key.PEAK_RESERVED_GIB, "GiB", _DOWN, "peak device memory reserved by the allocator", "allocator"
+        ),
+        MetricInfo(
+            Key.PEAK_RSS_GIB, "GiB", _DOWN, "peak host memory resident of the trial's processes", "/proc"
+        ),
+        MetricInfo(
+            Key.ENERGY_J_PER_SAMPLE,
+            "J/sample",
+            _DOWN,
+            "device energy of the steady window per sample",
+            "NVML or RAPL",
+        ),
+        MetricInfo(
+            Key.ENERGY_J_PER_TOKEN,
+            "J/token",
+            _DOWN,
+            "device energy of the steady window per token",
+            "NVML or RAPL",
+        ),
+        MetricInfo(
+            Key.DATA_WAIT_PCT, "%", _DOWN, "share of the step spent waiting for the loader", "timed loop"
+        ),
+        MetricInfo(
+            Key.COMPILE_S, "s", _DOWN, "time spent compiling, capturing and autotuning", "phase clock"
+        ),
+        MetricInfo(
+            Key.STARTUP_S, "s", _DOWN, "time from the trial's first line to the first step", "phase clock"
+        ),
+        MetricInfo(
+            Key.WALL_TIME_S, "s", _DOWN, "time from start to end of the program", "clock around the program"
+        ),
     )
 }
 
@@ -102,7 +197,14 @@ def unit_of(key: str) -> str:
     """The unit of a metric: the catalogue's, or read off the last word of the key, or '' where neither says."""
     if key in CATALOGUE:
         return CATALOGUE[key].unit
-    for ending, unit in (("_per_s", "1/s"), ("_ms", "ms"), ("_s", "s"), ("_gib", "GiB"), ("_mib", "MiB"), ("_pct", "%")):
+    for ending, unit in (
+        ("_per_s", "1/s"),
+        ("_ms", "ms"),
+        ("_s", "s"),
+        ("_gib", "GiB"),
+        ("_mib", "MiB"),
+        ("_pct", "%"),
+    ):
         if key.endswith(ending):
             return unit
     return ""

@@ -73,10 +73,14 @@ class Constraint:
         if not self.kind.needs_baseline:
             return Bound(self.metric, self.kind.is_upper, self.amount, self.formula)
         if baseline is None or not math.isfinite(baseline):
-            raise ValueError(f"{self.formula}: the baseline has no finite {self.metric}; write an absolute max or min")
+            raise ValueError(
+                f"{self.formula}: the baseline has no finite {self.metric}; write an absolute max or min"
+            )
         if self.kind in (LimitKind.MAX_RELATIVE, LimitKind.MIN_RELATIVE):
             if baseline == 0:
-                raise ValueError(f"{self.formula}: the baseline's {self.metric} is 0; write an absolute max or min")
+                raise ValueError(
+                    f"{self.formula}: the baseline's {self.metric} is 0; write an absolute max or min"
+                )
             return Bound(self.metric, self.kind.is_upper, self.amount * baseline, self.formula)
         sign = 1 if self.kind is LimitKind.MAX_INCREASE else -1
         return Bound(self.metric, self.kind.is_upper, baseline + sign * self.amount, self.formula)
@@ -121,7 +125,9 @@ def direction_of(
     return None
 
 
-def why_invalid(objectives: Sequence[Objective], values: Mapping[str, float]) -> tuple[FailureKind, str] | None:
+def why_invalid(
+    objectives: Sequence[Objective], values: Mapping[str, float]
+) -> tuple[FailureKind, str] | None:
     """Why a run that ended well still has no objective values: one is missing, or is NaN or infinite.
 
     None where every objective is there and finite. Only such a run may be complete: a proposer that is told

@@ -45,9 +45,11 @@ class TimeBudget:
 
     @property
     def room(self) -> float:
-        """How many measurements of mean duration fit into the time left; infinite while nothing is known."""
+        """How many whole measurements of mean duration fit into the time left; infinite while none is known."""
         mean_s = self._total_s / self._count if self._count else 0.0
-        return self._at_once * self.left_s / mean_s if mean_s > 0 else float("inf")
+        if mean_s <= 0 or math.isinf(self.left_s):
+            return math.inf
+        return self._at_once * math.floor(self.left_s / mean_s)
 
     def is_over(self) -> bool:
         """True when no time is left."""

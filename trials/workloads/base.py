@@ -66,7 +66,9 @@ class Workload(Protocol):
         """The keys legal in the workload section besides ``kind``."""
         ...
 
-    def resolve(self, section: Mapping[str, Any], folder: Path) -> tuple[dict[str, Any], list[WorkloadProblem]]:
+    def resolve(
+        self, section: Mapping[str, Any], folder: Path
+    ) -> tuple[dict[str, Any], list[WorkloadProblem]]:
         """The section with absolute paths (relative ones are beside the space file), and what is wrong with it."""
         ...
 
@@ -86,7 +88,9 @@ class Workload(Protocol):
         """Facts for rules: ``model.num_attention_heads`` and the like, where they are known."""
         ...
 
-    def rejection(self, section: Mapping[str, Any], config: Mapping[str, Any], world: Mapping[str, Any]) -> WorkloadProblem | None:
+    def rejection(
+        self, section: Mapping[str, Any], config: Mapping[str, Any], world: Mapping[str, Any]
+    ) -> WorkloadProblem | None:
         """Why this configuration cannot run (batch sizes that do not divide, ...), or None.
 
         ``config`` has label-free values of the active parameters; ``world`` holds ``cpus``, ``gpus``.
@@ -99,4 +103,8 @@ class Workload(Protocol):
 
 
 def _shown(value: Any) -> str:
-    return {True: "true", False: "false", None: "null"}.get(value, str(value)) if isinstance(value, bool | None) else str(value)
+    return (
+        {True: "true", False: "false", None: "null"}.get(value, str(value))
+        if isinstance(value, bool | None)
+        else str(value)
+    )

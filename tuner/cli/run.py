@@ -53,10 +53,12 @@ def run(
     SPACE is a path or the name of a shipped file. A study that is in the records goes on where it stopped.
     Ctrl-C ends it with everything saved.
     """
+    from tuner.cli.refusals import refuse_an_unknown_sampler
     from tuner.space import load_study_file
 
     overrides = _overrides(settings, trials, more, no_mlflow)
     file = load_study_file(find_space(space), overrides, gpus=visible_gpus())
+    refuse_an_unknown_sampler(file)
     for warning in file.warnings:
         click.echo(f"warning: {warning}", err=True)
     if dry_run:

@@ -38,6 +38,7 @@ class Clock:
     def __init__(self) -> None:
         self.now_s = 0.0
         self.slept: list[float] = []
+        self.on_sleep: Callable[[], None] = lambda: None
 
     def __call__(self) -> float:
         return self.now_s
@@ -45,6 +46,7 @@ class Clock:
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
         self.now_s += seconds
+        self.on_sleep()
 
     def as_text(self) -> str:
         """The time of day that the records are given."""
@@ -278,6 +280,10 @@ class Bench:
     def runs(self, number: int) -> list[MeasurementRecord]:
         """The measurements of a trial."""
         return list(self.record().trials[number].measurements)
+
+    def searches(self, number: int) -> list[MeasurementRecord]:
+        """The same without confirmations."""
+        return [run for run in self.runs(number) if run.purpose is not Purpose.CONFIRM]
 
     def xs(self) -> list[int]:
         """``x`` of every recorded configuration."""

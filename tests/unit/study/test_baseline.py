@@ -53,7 +53,8 @@ def test_the_end_of_the_log_is_shown_where_the_message_does_not_hold_it(bench: B
 def test_a_baseline_with_one_failing_repeat_stops_the_study_whichever_repeat_it_is(bench: Bench) -> None:
     file = study_file(confirm=ConfirmSettings(finalists=0, baseline_repeats=3))
     ending, executor = bench.run(
-        file, lambda spec, nth: failed("non_finite", "val_loss_nats is nan") if nth == 2 else on_line(spec, nth)
+        file,
+        lambda spec, nth: failed("non_finite", "val_loss_nats is nan") if nth == 2 else on_line(spec, nth),
     )
     assert "the baseline failed (non_finite)" in failure_of(ending)
     assert {spec.trial_number for spec in executor.taken} == {0}
@@ -92,13 +93,18 @@ def test_a_baseline_that_is_killed_twice_stops_the_study(bench: Bench) -> None:
 def test_limits_are_frozen_at_the_mean_of_the_repeats_and_said(bench: Bench) -> None:
     speeds = {1: 1.0, 2: 90.0, 3: 110.0}
     file = study_file(
-        x=1, limits=(limit(FAST, "min_relative", 0.5), limit(LOSS, "max_increase", 0.25), limit(MEMORY, "max", 3))
+        x=1,
+        limits=(limit(FAST, "min_relative", 0.5), limit(LOSS, "max_increase", 0.25), limit(MEMORY, "max", 3)),
     )
     bench.run(file, lambda spec, nth: gave(**{FAST: speeds[nth], LOSS: 2.0, MEMORY: 1.0}))
     bounds = bench.record().bounds
     assert bounds is not None
     assert [bound.value for bound in bounds] == [50.0, 2.25, 3.0]
-    assert bench.notes.said == ["limit tokens_per_s >= 50", "limit val_loss_nats <= 2.25", "limit peak_memory_gib <= 3"]
+    assert bench.notes.said == [
+        "limit tokens_per_s >= 50",
+        "limit val_loss_nats <= 2.25",
+        "limit peak_memory_gib <= 3",
+    ]
 
 
 def test_a_baseline_outside_the_limits_is_said_and_the_study_goes_on(bench: Bench) -> None:

@@ -5,7 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from tests.unit.study.bench import FAST, LOSS, MEMORY, Bench, contaminated, failed, gave, limit, on_line, study_file
+from tests.unit.study.bench import (
+    FAST,
+    LOSS,
+    MEMORY,
+    Bench,
+    contaminated,
+    failed,
+    gave,
+    limit,
+    on_line,
+    study_file,
+)
 from trials.contract import Purpose
 from tuner.space.model import ConfirmSettings
 
@@ -114,7 +125,12 @@ def test_a_spoiled_run_of_a_round_is_taken_again_once_in_the_same_round(bench: B
     _, executor = bench.run(confirmed(), spoiled)
     assert len(confirmations(executor)) == 10
     runs = [run for run in bench.runs(1) if run.purpose is Purpose.CONFIRM]
-    assert [(run.round_number, run.is_discarded) for run in runs] == [(0, False), (1, True), (2, False), (1, False)]
+    assert [(run.round_number, run.is_discarded) for run in runs] == [
+        (0, False),
+        (1, True),
+        (2, False),
+        (1, False),
+    ]
 
 
 def undecided(spec, nth):

@@ -54,7 +54,11 @@ def test_wishes_come_first_in_their_order_and_what_is_known_is_not_run_again(ben
     assert executor.searched()[:2] == [3, 1]
     assert sorted(executor.searched()) == [1, 2, 3, 4]
     assert ending.stopped_because == "space exhausted: every valid configuration is measured, 5 in all"
-    assert [trial.proposed_by for trial in bench.record().trials][:3] == ["baseline", "try_first", "try_first"]
+    assert [trial.proposed_by for trial in bench.record().trials][:3] == [
+        "baseline",
+        "try_first",
+        "try_first",
+    ]
 
 
 def test_rejections_are_counted_once_however_often_the_study_goes_on(bench: Bench) -> None:
@@ -147,10 +151,14 @@ def test_the_same_gain_counts_where_the_baseline_is_quiet(bench: Bench) -> None:
 def test_equal_failures_in_a_row_stop_the_study_and_show_the_first(bench: Bench) -> None:
     ending, executor = bench.run(
         study_file(x=40, trials=40, failures_in_a_row=3),
-        lambda spec, nth: on_search(spec, nth, failed("crash", f"no module named foo (pid {spec.trial_number})")),
+        lambda spec, nth: on_search(
+            spec, nth, failed("crash", f"no module named foo (pid {spec.trial_number})")
+        ),
     )
     assert len(executor.searched()) == 3
-    assert failure_of(ending) == "3 equal failures in a row (crash), the first was: no module named foo (pid 1)"
+    assert (
+        failure_of(ending) == "3 equal failures in a row (crash), the first was: no module named foo (pid 1)"
+    )
     assert ending.result is not None, "what was measured can be looked at"
 
 
@@ -198,11 +206,17 @@ def test_nothing_feasible_gives_the_nearest_miss_and_confirms_nothing(bench: Ben
 
 
 @pytest.mark.parametrize("kind", ["killed", "contaminated", "contaminated timeout"])
-def test_a_spoiled_measurement_is_taken_again_once_and_only_the_second_counts(bench: Bench, kind: str) -> None:
+def test_a_spoiled_measurement_is_taken_again_once_and_only_the_second_counts(
+    bench: Bench, kind: str
+) -> None:
     def spoiled(spec, nth):
         if (spec.trial_number, nth) != (2, 1):
             return on_line(spec, nth)
-        return failed("killed") if kind == "killed" else contaminated(failed("timeout") if "timeout" in kind else line({"x": 99}))
+        return (
+            failed("killed")
+            if kind == "killed"
+            else contaminated(failed("timeout") if "timeout" in kind else line({"x": 99}))
+        )
 
     _, executor = bench.run(study_file(trials=4), spoiled)
     assert [run.is_discarded for run in bench.runs(2)] == [True, False]
@@ -212,9 +226,7 @@ def test_a_spoiled_measurement_is_taken_again_once_and_only_the_second_counts(be
 
 
 def test_what_is_spoiled_twice_stands(bench: Bench) -> None:
-    bench.run(
-        study_file(trials=3), lambda spec, nth: on_search(spec, nth, contaminated(line(spec.config)))
-    )
+    bench.run(study_file(trials=3), lambda spec, nth: on_search(spec, nth, contaminated(line(spec.config))))
     assert [run.is_discarded for run in bench.runs(1)] == [True, False]
     assert bench.runs(1)[1].facts["contaminated"] == "foreign load"
 
@@ -242,7 +254,9 @@ def test_an_interrupted_study_hands_nothing_more_out_and_has_saved_everything(be
 
 
 def test_two_slots_are_both_used_by_repeats_and_search(bench: Bench) -> None:
-    file = study_file(at_once=2, trials=6, confirm=ConfirmSettings(finalists=2, repeats=2, baseline_repeats=4))
+    file = study_file(
+        at_once=2, trials=6, confirm=ConfirmSettings(finalists=2, repeats=2, baseline_repeats=4)
+    )
     ending, executor = bench.run(file)
     assert executor.most_at_once == 2
     assert ending.failure is None
@@ -253,7 +267,11 @@ def test_two_slots_are_both_used_by_repeats_and_search(bench: Bench) -> None:
 
 def test_two_slots_wait_for_a_second_attempt_before_the_space_counts_as_exhausted(bench: Bench) -> None:
     def killed_late(spec, nth):
-        return replace(failed("killed"), phases={"wall_s": 35.0}) if nth == 1 and spec.trial_number == 1 else on_line(spec, nth)
+        return (
+            replace(failed("killed"), phases={"wall_s": 35.0})
+            if nth == 1 and spec.trial_number == 1
+            else on_line(spec, nth)
+        )
 
     ending, _ = bench.run(study_file(x=4, trials=9, at_once=2), killed_late)
     assert ending.stopped_because.startswith("space exhausted")
