@@ -1,5 +1,7 @@
 """When a search has had enough."""
 
+import math
+
 from trials.contract import FailureKind, Measurement, Outcome
 from trials.metrics import Direction
 from tuner.objectives import Objective
@@ -37,6 +39,13 @@ def test_a_success_or_another_cause_begins_a_streak_anew():
     assert not streak.is_full
 
 
+def test_a_cause_at_the_end_of_a_log_tells_failures_apart():
+    streak = FailureStreak(2)
+    for cause in ("no such file: a.txt", "no such module: b"):
+        streak.add(crash(f"ended with exit status 1\n--- end of trial.log ---\n{'Traceback ' * 40}\n{cause}"))
+    assert not streak.is_full
+
+
 def test_a_region_that_runs_out_of_memory_never_stops_a_study():
     streak = FailureStreak(2)
     for _ in range(10):
@@ -44,15 +53,24 @@ def test_a_region_that_runs_out_of_memory_never_stops_a_study():
     assert not streak.is_full
 
 
-def test_time_is_kept_back_for_measurements_to_come():
+def test_whole_measurements_of_mean_duration_fit_into_the_time_left():
     now = [0.0]
     budget = TimeBudget(100.0, lambda: now[0])
-    assert budget.allows(10)
-    budget.add(10.0)
-    assert budget.allows(8)
-    assert not budget.allows(10)
+    assert budget.room == math.inf
+    budget.add(8.0)
+    budget.add(12.0)
+    assert budget.room == 10
+    now[0] = 45.0
+    assert budget.room == 5
     now[0] = 101.0
     assert budget.is_over()
+    assert budget.room < 0
+
+
+def test_slots_side_by_side_make_room_only_for_whole_measurements():
+    budget = TimeBudget(45.0, lambda: 0.0, at_once=2)
+    budget.add(10.0)
+    assert budget.room == 8
 
 
 def test_time_spent_by_an_earlier_run_counts():
@@ -63,13 +81,13 @@ def test_time_spent_by_an_earlier_run_counts():
 def test_no_limit_never_ends():
     budget = TimeBudget(None, lambda: 1e12)
     budget.add(1e9)
-    assert budget.allows(10**6)
+    assert budget.room == math.inf
     assert not budget.is_over()
 
 
 def test_the_search_ends_after_so_many_trials_without_gain():
     watch = GainWatch([FAST, LOSS], patience=3)
-    watch.begin({"tokens_per_s": 0.0, "val_loss_nats": 4.0})
+    watch.begin({"tokens_per_s": 0.0, "val_loss_nats": 4.0}, {})
     watch.add(seen(0, 100.0, 2.0))
     assert watch.hypervolume == 200.0
     watch.add(seen(1, 100.1, 2.0))  # within the noise: no gain
@@ -81,7 +99,27 @@ def test_the_search_ends_after_so_many_trials_without_gain():
 
 def test_a_gain_begins_the_wait_anew():
     watch = GainWatch([FAST, LOSS], patience=2)
-    watch.begin({"tokens_per_s": 0.0, "val_loss_nats": 4.0})
+    watch.begin({"tokens_per_s": 0.0, "val_loss_nats": 4.0}, {})
     for number in range(10):
         watch.add(seen(number, 100.0 * (number + 1), 2.0))
+    assert watch.why_stop() is None
+
+
+def test_a_gain_counts_when_it_is_larger_than_the_noise_of_the_objectives_together():
+    def stops_after(gain: float) -> bool:
+        watch = GainWatch([FAST, LOSS], patience=1)
+        noise = {"tokens_per_s": 0.03, "val_loss_nats": 0.04, "peak_memory_gib": 0.5}
+        watch.begin({"tokens_per_s": 0.0, "val_loss_nats": 4.0}, noise)
+        watch.add(seen(0, 100.0, 2.0))
+        watch.add(seen(1, 100.0 * (1 + gain), 2.0))
+        return watch.why_stop() is not None
+
+    assert stops_after(0.049)
+    assert not stops_after(0.051)
+
+
+def test_a_baseline_that_breaks_a_limit_is_not_a_trial_without_gain():
+    watch = GainWatch([FAST, LOSS], patience=1)
+    watch.begin({"tokens_per_s": 0.0, "val_loss_nats": 4.0}, {})
+    watch.add(seen(0, 100.0, 2.0, violation=1.0))
     assert watch.why_stop() is None

@@ -1,4 +1,4 @@
-"""The command line: ``tuner run | check | show | list | export | verify | ui | log``.
+"""The command line: ``tuner init | run | check | show | list | export | verify | ui | log | doctor``.
 
 Exit codes: 0 done; 1 the study failed; 2 the input is wrong and nothing ran; 3 ran, but no trial is feasible;
 130 interrupted, everything saved. Data goes to stdout, talk to stderr. Verbs are imported when called, so
@@ -7,6 +7,7 @@ that ``tuner --help`` loads nothing heavy.
 
 from __future__ import annotations
 
+import os
 import sys
 
 import click
@@ -16,6 +17,7 @@ from tuner.cli.errors import ExitCode, run_and_exit
 from tuner.cli.lazy import VerbGroup
 
 VERBS = {
+    "init": ("tuner.cli.init:init", "Write a first space file, from a task or a command line."),
     "run": ("tuner.cli.run:run", "Measure configurations and confirm the best ones."),
     "check": (
         "tuner.cli.check:check",
@@ -27,9 +29,14 @@ VERBS = {
     "verify": ("tuner.cli.verify:verify", "Measure an exported configuration again and compare."),
     "log": ("tuner.cli.log:log", "Write a study from the records to MLflow again."),
     "ui": ("tuner.cli.ui:ui", "Open MLflow's UI on the store the studies are logged to."),
+    "doctor": ("tuner.cli.doctor:doctor", "Say what is usable on this machine, and how to get the rest."),
+    "schema": ("tuner.cli.schema:schema", "Print the JSON Schema of space files, for editors."),
+    "completion": ("tuner.cli.completion:completion", "Print the completion script of bash, zsh or fish."),
 }
+COMPLETION_VARIABLE = "_TUNER_COMPLETE"
+"""Set by a shell that asks what may come next; its value says which shell."""
 _EPILOG = """\b
-Begin with:   tuner check quickstart; tuner run quickstart
+Begin with:   tuner check quickstart; tuner run quickstart; tuner init for your own
 Exit codes:   0 done, 1 the study failed, 2 the input is wrong and nothing ran,
               3 ran but nothing meets the limits, 130 interrupted, all saved
 Environment:  TUNER_RECORDS (default of --records), NO_COLOR, TUNER_DEBUG=1"""
@@ -53,4 +60,8 @@ def cli(context: click.Context) -> None:
 
 def main() -> None:
     """Entry point of the ``tuner`` program."""
+    if COMPLETION_VARIABLE in os.environ:
+        from tuner.cli.completion import answer
+
+        sys.exit(answer(cli, os.environ[COMPLETION_VARIABLE]))
     run_and_exit(cli, sys.argv[1:])

@@ -17,6 +17,7 @@ from tuner.cli.mlflow_watch import TrackerWatcher, finish_tracking, tracker_for
 from tuner.cli.progress import LineProgress, progress_for
 from tuner.cli.refusals import changed_study, refuse_what_cannot_run
 from tuner.cli.summary import summary_of
+from tuner.cli.text import plural
 from tuner.execution.leftovers import leftovers
 from tuner.execution.protocol import ExecutionError
 from tuner.launch import Ending, StudyChanged, claimed, prepare_records, run_study, trials_folder
@@ -66,7 +67,9 @@ def run_file(file: StudyFile, wishes: Wishes) -> int:
         _refuse_a_bad_folder(records, file)
         known = _prepared(file, records, wishes.new_space)
         if wishes.more is not None:
-            file = replace(file, budget=replace(file.budget, trials=known + wishes.more, wall_time_s=None))
+            file = replace(
+                file, budget=replace(file.budget, trials=known + wishes.more, wall_time_s=None, no_gain=None)
+            )
         try:
             return _run_prepared(file, records, wishes, known)
         except RecordsError as problem:
@@ -129,7 +132,7 @@ def _refuse_a_bad_folder(records: Records, file: StudyFile) -> None:
 def _say_what_is_known(progress: LineProgress, file: StudyFile, records: Records, known: int) -> None:
     path = records.location.removeprefix("sqlite:///")
     if known:
-        progress.say(f"study '{file.name}' goes on: {known} trials are recorded in {path}")
+        progress.say(f"study '{file.name}' goes on: {plural(known, 'trial')} recorded in {path}")
     if path != records.location and is_network_filesystem(path):
         progress.say("warning: the records are on a network file system, where sqlite locks are unreliable")
     for leftover in leftovers():
@@ -158,29 +161,22 @@ def _report(
 
 
 def _last_lines(file: StudyFile, records: Records, ending: Ending, wishes: Wishes) -> list[str]:
+    """Why it ended, and the command to type next."""
     if ending.failure is not None:
         return [
             f"the study failed: {ending.failure}",
             f"once that is mended, go on with: {wishes.go_on(file)}",
         ]
-    lines = [f"stopped: {ending.stopped_because}"]
-    result = ending.result
+    lines, result = [f"stopped: {ending.stopped_because}"], ending.result
     if ending.is_interrupted:
         place = records.location.removeprefix("sqlite:///")
         lines.append(f"everything measured is saved in {place}; go on with: {wishes.go_on(file)}")
-    elif result is None:
-        lines.append(f"the baseline was not measured to its end; go on with: {wishes.go_on(file)}")
-    elif result.front:
-        lines.append(
-            f"export the recommended one with: {wishes.other_verb('export', file.name, '-o', 'best.yaml')}"
-        )
-    else:
-        lines.append(
-            "loosen the limit or widen the space, or export one all the same with: "
-            + wishes.other_verb(
-                "export", file.name, "--trial", str(result.nearest_miss.trial if result.nearest_miss else 0)
-            )
-        )
+    elif result is not None and result.front:
+        export = wishes.other_verb("export", file.name, "-o", "best.yaml")
+        lines.append(f"export the recommended one with: {export}")
+    elif result is not None and result.nearest_miss is not None:
+        export = wishes.other_verb("export", file.name, "--trial", str(result.nearest_miss.trial))
+        lines.append(f"loosen the limit or widen the space, or export the nearest with: {export}")
     return lines
 
 

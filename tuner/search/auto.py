@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # ships no types
 
+from tuner.pareto import reference_point
 from tuner.search.base import BaseSampler, Pick
 from tuner.search.belief import Belief, Outlook
 from tuner.search.features import FeatureMap
@@ -27,6 +28,7 @@ SPREAD_CANDIDATES = 24  # drawn for one spread-out trial: more would push every 
 CANDIDATES = 1_000  # scored per ask
 AROUND = 12  # front members whose neighbours are always scored
 SHORTLIST = 100  # scored again, with more samples
+COARSE, FINE = (32, 12), (96, 48)  # directions, and samples of each candidate
 COST_WEIGHT = 0.25  # what costs ten times as much must promise 1.8 times the gain
 LEAST_CHANCE = 0.25  # of the best chance to run within the limits: no gain is worth more likely failures
 
@@ -99,20 +101,22 @@ class AutoSampler(BaseSampler):
         with self._threads.limit(limits=1):
             outlook = self._belief.outlook(history, pending, x)
             worth = _worth(outlook)
-            reference = self._reference(len(history) + len(pending))
-            short = np.argsort(-worth * outlook.gain((32, 12), reference, rng), kind="stable")[:SHORTLIST]
-            return int(short[np.argmax(worth[short] * outlook.of(short).gain((96, 48), reference, rng))])
+            reference = self._reference()
+            score = worth * outlook.gain(COARSE, reference, rng)
+            if score.max() <= 0:  # nothing is expected inside the study's reference
+                reference = None
+                score = worth * outlook.gain(COARSE, reference, rng)
+            short = np.argsort(-score, kind="stable")[:SHORTLIST]
+            return int(short[np.argmax(worth[short] * outlook.of(short).gain(FINE, reference, rng))])
 
-    def _reference(self, turn: int) -> Floats | None:
-        """The study's own reference on every other turn, so that the number it reports grows; None on the others,
-        so that the front is filled evenly where an objective spans decades.
-        """
-        import os
-        mode=os.environ.get('GAIN','alt')
-        baseline = self.baseline_values
-        if baseline is None or mode=='scaled' or (mode=='alt' and turn % 2): return None
-        losses = np.array([o.loss(v) for o, v in zip(self.problem.objectives, baseline, strict=True)])
-        return losses + np.where(losses == 0, 1.0, np.abs(losses))
+    def _reference(self) -> Floats | None:
+        """The corner of the hypervolume that the study reports, as losses; None without a measured baseline."""
+        if self.baseline_values is None:
+            return None
+        objectives = self.problem.objectives
+        values = {o.metric: v for o, v in zip(objectives, self.baseline_values, strict=True)}
+        corner = reference_point(values, objectives)
+        return np.array([o.loss(corner[o.metric]) for o in objectives])
 
 
 def _worth(outlook: Outlook) -> Floats:

@@ -6,6 +6,7 @@ told and what is pending, so that another process proposes the same after the sa
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,11 +51,12 @@ class BaseSampler(ABC):
     def tell(self, observation: Observation) -> None:
         """Learn a result; a trial told again (its confirmed values) replaces what was known of it."""
         self._learn_of(config_key(observation.config))
+        if observation.number == 0 and observation.values and all(map(math.isfinite, observation.values)):
+            self.baseline_values = observation.values
         if not self.pool.is_placeable(observation.config):
             return
         if observation.number == 0:
             self._baseline = observation.config
-            self.baseline_values = observation.values
         if observation.failure_kind not in UNINFORMATIVE:
             self._usable[observation.number] = observation
 

@@ -1,4 +1,3 @@
-# Lead notice: replay runs are to be made on a quiet machine only (ended by the lead at 10:18). Do not rerun now; finish and report.
 """Replays a search against a table of measured configurations: a strategy proposes a row, the table answers.
 
     python tests/benchmarks/search/harness.py --tables ../shared/tables --seeds 10 --arms random tpe auto

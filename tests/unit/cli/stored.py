@@ -17,7 +17,12 @@ def store(study: StudyRecord, location: Path | str = "tuner.db") -> None:
     """Write the study as a run would have."""
     with Records.open(location) as records:
         records.create_study(
-            study.name, study.file_text, study.file_path, study.definition, study.objectives, study.constraints
+            study.name,
+            study.file_text,
+            study.file_path,
+            study.definition,
+            study.objectives,
+            study.constraints,
         )
         for trial in study.trials:
             number = records.add_trial(study.name, trial.config, trial.proposed_by)
@@ -27,13 +32,12 @@ def store(study: StudyRecord, location: Path | str = "tuner.db") -> None:
             records.freeze(study.name, study.bounds, study.reference_point)
         for key, value in {"workload": WORKLOAD, **study.notes}.items():
             records.note(study.name, key, value)
+        records.count_rejected(study.name, study.rejected)
         records.set_stopped(study.name, study.stopped_because)
 
 
 def _store_run(records: Records, study: str, number: int, run: MeasurementRecord, config: Any) -> None:
-    started = records.start_measurement(
-        study, number, run.purpose, run.seed, run.log_dir, run.round_number
-    )
+    started = records.start_measurement(study, number, run.purpose, run.seed, run.log_dir, run.round_number)
     if run.outcome is None:
         return
     measurement = Measurement(
@@ -62,9 +66,7 @@ def two_sided_study(**changed: Any) -> StudyRecord:
     def row(speed: float, loss: float) -> dict[str, float]:
         return dict(zip(both, (speed, loss), strict=True))
 
-    baseline = builders.repeats(
-        {both[0]: [1010, 990, 1000], both[1]: [2.01, 2.0, 1.99]}
-    )
+    baseline = builders.repeats({both[0]: [1010, 990, 1000], both[1]: [2.01, 2.0, 1.99]})
     confirmed = builders.repeats({both[0]: [1510, 1490, 1500], both[1]: [2.11, 2.1, 2.09]})
     return builders.study(
         builders.baseline(

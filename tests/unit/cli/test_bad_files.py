@@ -101,7 +101,9 @@ def test_more_than_the_machine_has_is_refused(tuner: Tuner, space: Path, workpla
     assert list(workplace.iterdir()) == [workplace / "toy.yaml"]
 
 
-def test_a_file_in_the_place_of_the_trial_folders_is_refused(tuner: Tuner, space: Path, workplace: Path) -> None:
+def test_a_file_in_the_place_of_the_trial_folders_is_refused(
+    tuner: Tuner, space: Path, workplace: Path
+) -> None:
     (workplace / "tuner-trials").write_text("")
     said = tuner("run", str(space))
     assert said.code == 2
@@ -130,7 +132,9 @@ def test_list_without_records_or_without_studies_says_how_to_begin(tuner: Tuner)
     assert (said.code, said.line) == (0, "no studies yet; begin with: tuner run quickstart")
 
 
-def test_a_file_that_differs_from_the_recorded_study_is_refused_with_a_diff(tuner: Tuner, space: Path) -> None:
+def test_a_file_that_differs_from_the_recorded_study_is_refused_with_a_diff(
+    tuner: Tuner, space: Path
+) -> None:
     store(two_sided_study(name="toy"))
     said = tuner("run", str(space))
     assert said.code == 2

@@ -38,7 +38,10 @@ def shown(study: StudyRecord) -> str:
 
 def one_sided(*trials: Any, **changed: Any) -> StudyRecord:
     return builders.study(
-        builders.baseline({"speed": [10, 11, 12]}), *trials, objectives=(builders.objective("speed"),), **changed
+        builders.baseline({"speed": [10, 11, 12]}),
+        *trials,
+        objectives=(builders.objective("speed"),),
+        **changed,
     )
 
 
@@ -70,7 +73,7 @@ def test_the_list_is_newest_first_and_has_frozen_keys(tuner: Tuner) -> None:
         "folders_mib",
     }  # fmt: skip
     text = tuner("list").out
-    assert text.splitlines()[1].startswith("new    5       4 complete, 1 failed")
+    assert text.splitlines()[1].startswith("new         5  4 complete, 1 failed  20")
     assert text.splitlines()[1].endswith("not finished")
 
 
@@ -126,7 +129,9 @@ def test_the_front_stays_readable_on_a_narrow_terminal(
 
 
 def test_one_objective_has_a_best_and_the_next_best_instead_of_a_front() -> None:
-    trials = [builders.trial(n, builders.measurement({"speed": float(speed)})) for n, speed in ((1, 20), (2, 15))]
+    trials = [
+        builders.trial(n, builders.measurement({"speed": float(speed)})) for n, speed in ((1, 20), (2, 15))
+    ]
     text = shown(one_sided(*trials))
     assert text.startswith("built: the highest speed of 3 trials (3 complete)")
     order = [line.split()[0] for line in text.split("\n\n")[1].splitlines()[1:]]
@@ -140,7 +145,10 @@ def test_three_objectives_fit_in_one_table() -> None:
         builders.study(
             builders.baseline(values),
             builders.trial(1, builders.measurement({"speed": 12, "cost": 6, "loss": 0.9})),
-            objectives=[builders.objective("speed"), *(builders.objective(m, "minimize") for m in ("cost", "loss"))],
+            objectives=[
+                builders.objective("speed"),
+                *(builders.objective(m, "minimize") for m in ("cost", "loss")),
+            ],
         )
     )
     assert "max speed" in text and "min cost" in text and "min loss" in text
@@ -161,7 +169,9 @@ def test_a_study_without_trials_or_with_a_running_baseline_is_no_error(tuner: Tu
         "empty: nothing is measured yet", "", "stopped: not finished; tuner run goes on with it",
     ]  # fmt: skip
     assert tuner("show", "empty", "--json").code == 0
-    store(builders.study(builders.trial(0, builders.measurement(outcome=None)), name="begun", is_frozen=False))
+    store(
+        builders.study(builders.trial(0, builders.measurement(outcome=None)), name="begun", is_frozen=False)
+    )
     assert "nothing to recommend yet, 1 trial (1 running)" in tuner("show", "begun").out
 
 
@@ -176,7 +186,9 @@ def test_ties_are_marked() -> None:
     trials = [builders.trial(number, *builders.repeats({"speed": [20, 21, 22]})) for number in (1, 2)]
     text = shown(
         builders.study(
-            builders.baseline({"speed": [10, 11, 12]}, *runs), *trials, objectives=(builders.objective("speed"),)
+            builders.baseline({"speed": [10, 11, 12]}, *runs),
+            *trials,
+            objectives=(builders.objective("speed"),),
         )
     )
     assert "(tie with 2)" in text and "(tie with 1)" in text
@@ -197,15 +209,15 @@ def test_output_onto_a_full_disk_is_said_in_a_line(tuner: Tuner) -> None:
     store(two_sided_study())
     program = [sys.executable, "-c", "from tuner.cli import main; main()", "show", "built"]
     with open("/dev/full", "w") as full:  # noqa: PTH123
-        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True)
+        done = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 1
     assert done.stderr == "tuner: cannot write the output: No space left on device\n"
 
 
-def test_what_an_ascii_terminal_cannot_show_is_escaped() -> None:
+def test_a_terminal_that_knows_ascii_only_is_no_error() -> None:
     store(two_sided_study())
     program = [sys.executable, "-c", "from tuner.cli import main; main()", "show", "built"]
     done = subprocess.run(
         program, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True
     )
-    assert b"\\xb1" in done.stdout
+    assert b"1,500" in done.stdout and done.stderr == b""

@@ -16,6 +16,7 @@ from tuner.cli import VERBS
 
 HEAVY = ("torch", "ray", "optuna", "mlflow", "sqlalchemy", "numpy", "scipy", "plotly", "matplotlib", "rich")
 SURFACE = {
+    "init": ["--force", "--help", "--kind", "--output", "--run", "--task"],
     "run": [
         "SPACE", "--dry-run", "--help", "--json", "--more", "--new-space", "--no-mlflow", "--ray-address",
         "--records", "--set", "--take-over", "--trials",
@@ -27,6 +28,9 @@ SURFACE = {
     "verify": ["FILE", "--help", "--json", "--timeout"],
     "log": ["STUDY", "--experiment", "--help", "--mlflow", "--records"],
     "ui": ["STUDY", "--help", "--mlflow", "--port", "--print-command", "--records"],
+    "doctor": ["--help", "--json"],
+    "schema": ["--help"],
+    "completion": ["SHELL", "--help"],
 }  # fmt: skip
 
 
@@ -69,7 +73,9 @@ def test_the_bare_program_prints_its_help_on_stderr_and_ends_with_2(tuner: Tuner
     assert "Verbs:" in said.err
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["check", "byte_lm"], ["check", "zstd", "--json"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["check", "byte_lm"], ["check", "zstd", "--json"], ["--version"]]
+)
 def test_a_light_command_loads_nothing_heavy(arguments: list[str], workplace: Path) -> None:
     program = (
         "import json, sys\nfrom tuner.cli import cli\nfrom tuner.cli.errors import run_and_exit\n"
@@ -87,7 +93,7 @@ def test_a_light_command_loads_nothing_heavy(arguments: list[str], workplace: Pa
     ("arguments", "words"),
     [
         (["rum"], "tuner: no verb 'rum'; did you mean 'run'?"),
-        (["frobnicate"], "there are run, check, show, list, export, verify, log, ui"),
+        (["frobnicate"], "there are init, run, check, show, list, export, verify, log, ui, doctor"),
         (["--verbos"], "tuner: no such option '--verbos'"),
         (["check", "zstd", "--jsno"], "--json"),
         (["run"], "tuner run: missing argument 'SPACE'; see: tuner run --help"),

@@ -212,11 +212,9 @@ def test_a_spoiled_measurement_is_taken_again_once_and_only_the_second_counts(
     def spoiled(spec, nth):
         if (spec.trial_number, nth) != (2, 1):
             return on_line(spec, nth)
-        return (
-            failed("killed")
-            if kind == "killed"
-            else contaminated(failed("timeout") if "timeout" in kind else line({"x": 99}))
-        )
+        if kind == "killed":
+            return failed("killed")
+        return contaminated(failed("timeout") if "timeout" in kind else line({"x": 99}))
 
     _, executor = bench.run(study_file(trials=4), spoiled)
     assert [run.is_discarded for run in bench.runs(2)] == [True, False]
@@ -267,11 +265,8 @@ def test_two_slots_are_both_used_by_repeats_and_search(bench: Bench) -> None:
 
 def test_two_slots_wait_for_a_second_attempt_before_the_space_counts_as_exhausted(bench: Bench) -> None:
     def killed_late(spec, nth):
-        return (
-            replace(failed("killed"), phases={"wall_s": 35.0})
-            if nth == 1 and spec.trial_number == 1
-            else on_line(spec, nth)
-        )
+        is_first = spec.trial_number == nth == 1
+        return replace(failed("killed"), phases={"wall_s": 35.0}) if is_first else on_line(spec, nth)
 
     ending, _ = bench.run(study_file(x=4, trials=9, at_once=2), killed_late)
     assert ending.stopped_because.startswith("space exhausted")

@@ -1,0 +1,74 @@
+"""The last line of defence: what nobody foresaw is one line, and its traceback is kept."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+
+import click
+import pytest
+
+from tests.unit.cli.conftest import Tuner
+from tuner.cli.errors import CliError, ExitCode, run_and_exit
+
+
+def ending_of(problem: BaseException) -> int:
+    @click.command()
+    def fails() -> None:
+        raise problem
+
+    with pytest.raises(SystemExit) as ending:
+        run_and_exit(fails, [])
+    assert isinstance(ending.value.code, int)
+    return ending.value.code
+
+
+def test_an_unexpected_exception_is_a_line_and_its_traceback_a_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    assert ending_of(TypeError("odd\nthing")) == ExitCode.STUDY_FAILED
+    line = capsys.readouterr().err
+    assert re.fullmatch(r"tuner: unexpected TypeError: odd thing; please report it with .*\n", line)
+    found = re.search(r"traceback in (\S+) \(TUNER_DEBUG=1 prints it\)", line)
+    assert found is not None
+    assert "Traceback (most recent call last)" in Path(found[1]).read_text()
+
+
+def test_debugging_prints_the_traceback_and_writes_no_file(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TUNER_DEBUG", "1")
+    assert ending_of(TypeError("odd")) == ExitCode.STUDY_FAILED
+    assert "Traceback (most recent call last)" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_room_for_a_file_the_traceback_is_printed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+    assert ending_of(TypeError("odd")) == ExitCode.STUDY_FAILED
+    assert "Traceback" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("problem", "code", "words"),
+    [
+        (CliError("do that"), 2, "tuner: do that"),
+        (CliError("no", ExitCode.NOTHING_FEASIBLE), 3, "tuner: no"),
+        (KeyboardInterrupt(), 130, "tuner: interrupted"),
+        (click.Abort(), 130, "tuner: interrupted"),
+    ],
+)
+def test_what_was_foreseen_has_its_code(
+    problem: BaseException, code: int, words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ending_of(problem) == code
+    assert capsys.readouterr().err == f"{words}\n"
+
+
+def test_a_verb_returns_its_code(tuner: Tuner) -> None:
+    assert tuner("--version").code == 0
