@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.processes import private_runtime
+from tests.faults.processes import private_runtime, processes_of_driver, wait_until
 from tests.unit.cli.program import Running, hangs_until_told, recorded, searched, tuner, write_space
 
 
@@ -149,3 +149,20 @@ def test_ctrl_c_saves_everything_says_how_to_go_on_and_the_study_goes_on(tmp_pat
     done = tuner(tmp_path, *again.split()[1:])
     assert done.returncode == 0, done.stderr
     assert searched(recorded(tmp_path)) == [1, 1, 1]
+
+
+def test_ctrl_c_ends_a_verification_at_once(folder: Path, finished: subprocess.CompletedProcess[str]) -> None:
+    assert tuner(folder, "export", "tiny", "-o", "slow.json", "--to", "json").returncode == 0
+    document = json.loads((folder / "slow.json").read_text())
+    middle = folder / "verifying"
+    code = f"import pathlib, time; pathlib.Path({str(middle)!r}).touch(); time.sleep(300)"
+    document["verify"]["workload"]["run"] = ["{python}", "-c", code]
+    (folder / "slow.json").write_text(json.dumps(document))
+    run = Running(folder, "verify", "slow.json")
+    run.wait_for("verifying")
+    pressed = run.press_ctrl_c()
+    out, err = run.end(timeout_s=30)
+    assert time.monotonic() - pressed < 20
+    assert (run.process.returncode, out) == (130, "")
+    assert "Traceback" not in err
+    assert wait_until(lambda: not processes_of_driver(run.process.pid))

@@ -155,9 +155,7 @@ def _gpu(hardware: Hardware, found: Mapping[str, Any]) -> Check:
         first = found["devices"][0]
         return Check("gpu", OK, f"{len(found['devices'])} x {first['name']}, {first['memory_gib']} GiB")
     if hardware.gpus == 0:
-        return Check(
-            "gpu", MISSING, "none; trials run on the CPU", "a machine with an NVIDIA GPU and its driver"
-        )
+        return Check("gpu", MISSING, "none, trials run on the CPU", "needs an NVIDIA GPU and its driver")
     name = hardware.gpu.name if hardware.gpu else "a device"
     return Check(
         "gpu",

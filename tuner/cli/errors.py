@@ -48,12 +48,12 @@ def run_and_exit(command: click.Command, arguments: Sequence[str]) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         code = ExitCode.DONE  # the reader of our output (head, less) has gone; nothing is wrong
-        _forget_output()
+        forget_output()
     except OSError as problem:
         if problem.errno != errno.ENOSPC or problem.filename:
             raise
         code = ExitCode.STUDY_FAILED  # standard output is a file on a full disk
-        _forget_output()
+        forget_output()
         _say(f"tuner: cannot write the output: {problem.strerror}")
     sys.exit(int(code))
 
@@ -124,6 +124,6 @@ def _say(text: str) -> None:
         return  # nobody is there to read it; the exit code says it
 
 
-def _forget_output() -> None:
-    """Point stdout at nothing, or Python would complain when it flushes it at the end."""
+def forget_output() -> None:
+    """Point stdout at nothing, for its reader has gone: Python would complain when it flushes it at the end."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -27,7 +28,7 @@ def init(kind: str | None, task: str | None, line: str | None, output: str | Non
     today are the baseline.
     """
     from tuner.cli.draft.command import EXAMPLE_RUN, command_draft
-    from tuner.cli.draft.text import text_of
+    from tuner.cli.draft.text import study_name, text_of
     from tuner.cli.draft.training import training_draft
     from tuner.cli.hardware import this_machine
 
@@ -35,15 +36,14 @@ def init(kind: str | None, task: str | None, line: str | None, output: str | Non
     folder = Path() if output in (None, "-") else Path(str(output)).parent
     hardware = this_machine()
     if kind == "command":
-        draft = command_draft(line or _example("--run", EXAMPLE_RUN), folder, hardware)
+        draft = command_draft(_example("--run", EXAMPLE_RUN) if line is None else line, folder, hardware)
     else:
-        draft = training_draft(task or _task_here(), folder, hardware)
-    text = text_of(draft, hardware)
+        draft = training_draft(_task_here() if task is None else task, folder, hardware)
     if output == "-":
-        click.echo(text, nl=False)
+        click.echo(text_of(draft, hardware), nl=False)
         return
     path = Path(output or f"{draft.study}.yaml")
-    _write(path, text, force)
+    _write(path, text_of(replace(draft, study=study_name(path.stem)), hardware), force)
     varied = len(draft.parameters)
     click.echo(f"wrote {path}: {varied} parameter{'s' if varied != 1 else ''} for {hardware}", err=True)
     click.echo(f"next: {shlex.join(['tuner', 'check', str(path)])}", err=True)
@@ -78,8 +78,8 @@ def _example(option: str, example: str) -> str:
 def _write(path: Path, text: str, force: bool) -> None:
     from trials.contract import write_atomically
 
-    if path.is_dir() or not path.parent.is_dir():
-        raise CliError(f"-o {path}: is a folder, or its folder does not exist; name a file")
+    if path.is_dir():
+        raise CliError(f"-o {path} is a folder; name a file in it")
     if path.exists() and not force:
         raise CliError(f"{path} exists and is left as it is; -o FILE writes another, --force overwrites it")
     try:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from tuner.cli.errors import CliError, ExitCode
+from tuner.cli.errors import CliError, ExitCode, forget_output
 from tuner.cli.mlflow_watch import TrackerWatcher, finish_tracking, tracker_for
 from tuner.cli.progress import LineProgress, progress_for
 from tuner.cli.refusals import changed_study, refuse_what_cannot_run
@@ -148,11 +148,14 @@ def _report(
 ) -> int:
     """Print how it ended, then let MLflow have it."""
     result = ending.result
-    if wishes.as_json:
-        click.echo(json.dumps(as_json(result or judge(records.study(file.name))), indent=2))
-    elif result is not None:
-        click.echo(summary_of(result))
-    sys.stdout.flush()
+    try:
+        if wishes.as_json:
+            click.echo(json.dumps(as_json(result or judge(records.study(file.name))), indent=2))
+        elif result is not None:
+            click.echo(summary_of(result))
+        sys.stdout.flush()
+    except BrokenPipeError:
+        forget_output()  # the reader has gone; MLflow and the exit code still want their due
     if tracker is not None:
         finish_tracking(tracker, result, warn=lambda line: print(line, file=sys.stderr))
     for line in ["", *_last_lines(file, records, ending, wishes)]:

@@ -156,13 +156,13 @@ def test_extra_rounds_stop_where_the_time_does(bench: Bench) -> None:
 
 
 def test_rather_few_finalists_are_confirmed_than_many_begun(bench: Bench) -> None:
-    def slow_later(spec, nth):
-        wall_s = 10.0 if spec.purpose is not Purpose.SEARCH or spec.trial_number < 6 else 60.0
+    def one_is_slow(spec, nth):
+        wall_s = 100.0 if spec.purpose is Purpose.SEARCH and spec.trial_number == 3 else 10.0
         return replace(on_line(spec, nth), phases={"wall_s": wall_s})
 
-    file = confirmed(finalists=4, repeats=3, x=40, trials=7, wall_time_s=280.0)
-    ending, executor = bench.run(file, slow_later)
+    file = confirmed(finalists=4, repeats=3, x=40, trials=7, wall_time_s=230.0)
+    ending, executor = bench.run(file, one_is_slow)
     assert ending.result is not None
     begun = {spec.trial_number for spec in confirmations(executor)} - {0}
-    assert begun
+    assert len(begun) == 1
     assert all(ending.result.trial(number).is_confirmed for number in begun)

@@ -21,6 +21,7 @@ from tests.unit.study.bench import (
     study_file,
 )
 from trials.contract import FailureKind, Outcome, Purpose
+from tuner.execution.protocol import Signal
 from tuner.space.model import ConfirmSettings
 
 
@@ -103,6 +104,14 @@ def test_a_study_whose_time_is_spent_starts_nothing(bench: Bench) -> None:
     assert executor.steps == 0, "not even Ray is started"
     assert len(bench.xs()) == before
     assert ending.result is not None
+
+
+def test_a_slow_cold_run_does_not_make_the_others_look_slow(bench: Bench) -> None:
+    def slow_at_first(spec, nth):
+        return replace(on_line(spec, nth), phases={"wall_s": 100.0 if not bench.notes.measurements else 10.0})
+
+    _, executor = bench.run(study_file(x=40, trials=40, wall_time_s=165.0), slow_at_first)
+    assert len(executor.searched()) == 4
 
 
 def test_short_failures_do_not_make_the_time_to_confirm_look_short(bench: Bench) -> None:
@@ -239,8 +248,9 @@ def test_a_failure_of_its_own_is_never_measured_again(bench: Bench, kind: str, i
 
 def test_an_interrupted_study_hands_nothing_more_out_and_has_saved_everything(bench: Bench) -> None:
     def press(executor, source):
-        if executor.steps == 15:  # the fifth run has just been handed out
+        if executor.steps == 15:  # the fifth run has ended
             source.interrupt()
+            assert source.next_job(0) is Signal.FINISHED
 
     ending, executor = bench.run(study_file(), on_step=press)
     assert ending.is_interrupted

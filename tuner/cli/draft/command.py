@@ -80,7 +80,7 @@ def command_draft(run: str, folder: Path, hardware: Hardware) -> Draft:
         section["env"] = variables
     _, problems = workload("command").resolve(section, folder)
     if problems:
-        raise CliError(f"--run {run}: {problems[0].key} {problems[0].message}; {problems[0].way_out}")
+        raise CliError(f"--run: {problems[0].message}; {problems[0].way_out}")
     metrics = keys_in(source) if result is not None and source is not None else []
     name = study_name(source.stem if source else Path(words[0]).stem)
     return Draft(
@@ -153,7 +153,7 @@ def _parameters(flags: list[_Flag], hardware: Hardware) -> dict[str, Parameter]:
     found = _varied(usable, by_name) or _varied(usable, by_value)
     for flag in usable:
         if flag.value is None and flag.name in _SWITCHES:
-            domain = f'{{choices: {{"with": {written(flag.words[0])}, without: ""}}}}'
+            domain = f'{{choices: {{with: {written(flag.words[0])}, without: ""}}}}'
             found[flag.name] = Parameter(domain, "with")
     if not found:
         raise CliError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -13,6 +12,7 @@ from tuner.space.yaml_source import read_scalar
 _LONG_FORMATS = {"fp32": "float32", "tf32": "tf32", "bf16": "bfloat16", "fp16": "float16"}
 _SIZES = {"width", "hidden", "dim", "embed", "embd", "channels", "units"}
 _WORD = re.compile(r"-{0,2}[A-Za-z_](?:[\w./:-]*[\w./-])?|\.{0,2}/[\w./-]*", re.ASCII)
+_HUGE = 1e15
 _COUNTS = {"depth", "layer", "layers", "blocks"}
 
 
@@ -21,7 +21,7 @@ def around(name: str, today: Any, cores: int, precisions: Sequence[str]) -> str 
     words = set(re.split(r"[^a-z0-9]+", name.lower()))
     if isinstance(today, str):
         return _formats(today, precisions) if words & {"precision", "dtype"} else None
-    if isinstance(today, bool) or not isinstance(today, int | float) or not math.isfinite(today):
+    if not _is_number(today):
         return None
     if isinstance(today, int) and (found := _whole(words, name.lower(), today, cores)):
         return found
@@ -51,7 +51,7 @@ def _whole(words: set[str], name: str, today: int, cores: int) -> str | None:
 
 def of_any_number(today: Any) -> str | None:
     """A domain around a number whose name says nothing."""
-    if isinstance(today, bool) or not isinstance(today, int | float) or today <= 0:
+    if not _is_number(today) or today <= 0:
         return None
     return magnitudes(today) if isinstance(today, float) else doublings(today, down=1, up=1)
 
@@ -77,6 +77,12 @@ def choices(values: Iterable[Any]) -> str:
     return f"[{', '.join(map(written, ordered))}]"
 
 
+def _is_number(value: Any) -> bool:
+    """A number with room for a tenth and ten times of it."""
+    is_one = isinstance(value, int | float) and not isinstance(value, bool)
+    return is_one and (value == 0 or 1 / _HUGE < abs(value) < _HUGE)
+
+
 def _several(values: list[int]) -> str | None:
     return choices(values) if len(set(values)) > 1 else None
 
@@ -84,14 +90,16 @@ def _several(values: list[int]) -> str | None:
 def written(value: Any) -> str:
     """A value as it can stand anywhere in YAML, a list or a map in braces included."""
     is_word = isinstance(value, str) and _WORD.fullmatch(value) and isinstance(read_scalar(value), str)
-    return str(value) if is_word else json.dumps(value, ensure_ascii=False)
+    return str(value) if is_word else "".join(map(_readable, json.dumps(value, ensure_ascii=False)))
+
+
+def _readable(char: str) -> str:
+    """YAML takes no control characters, not even in quotes."""
+    return char if char.isprintable() or ord(char) > 0xFFFF else f"\\u{ord(char):04x}"
 
 
 def _formats(today: str, precisions: Sequence[str]) -> str | None:
-    spellings = (
-        _LONG_FORMATS
-        if today in _LONG_FORMATS.values()
-        else dict(zip(_LONG_FORMATS, _LONG_FORMATS, strict=True))
-    )
+    is_long = today in _LONG_FORMATS.values()
+    spellings = _LONG_FORMATS if is_long else {name: name for name in _LONG_FORMATS}
     found = list(dict.fromkeys([today, *(spellings[name] for name in precisions)]))
     return choices(found) if today in spellings.values() and len(found) > 1 else None

@@ -54,7 +54,7 @@ def training_draft(task: str, folder: Path, hardware: Hardware) -> Draft:
             "kind: training",
             f"task: {written(section['task'])}",
             commented(
-                f"train_for: {{{unit}: {amount}}}", "every trial sees the same data, so qualities compare"
+                f"train_for: {{{unit}: {amount}}}", "every trial sees the same data, so qualities compare", 38
             ),
         ],
         parameters=parameters,
@@ -100,7 +100,7 @@ def _own(source: TaskSource, hardware: Hardware) -> Iterator[tuple[str, Paramete
     for parameter in source.parameters.values():
         if parameter.default is REQUIRED and not parameter.choices:
             raise CliError(
-                f"{source.file.name}:{parameter.line}: {source.class_name}.__init__ has no default for "
+                f"--task: {source.class_name}.__init__ ({source.file.name}) has no default for "
                 f"{parameter.name}; give it the value that you use today"
             )
         today = (
