@@ -14,7 +14,7 @@ from types import FrameType
 
 from trials.contract import Outcome
 from tuner.execution.protocol import Executor, Slots
-from tuner.recall import adopt_finished, settled
+from tuner.loop.recall import adopt_finished, settled
 from tuner.records.errors import RecordsUnavailable, UnknownStudy
 from tuner.records.repository import Records
 from tuner.records.rows import TrialRecord

@@ -22,15 +22,18 @@ from dataclasses import replace
 from pathlib import Path
 
 from trials.contract import Measurement, Outcome, Purpose
-from tuner import recall
-from tuner.confirmation import due_rounds
 from tuner.execution.protocol import Job, Signal
-from tuner.failure import StudyFailed, baseline_failed, other_machine
-from tuner.fingerprint import machine_differences
+from tuner.loop import recall
+from tuner.loop.confirmation import due_rounds
+from tuner.loop.failure import StudyFailed, baseline_failed, other_machine
+from tuner.loop.fingerprint import machine_differences
+from tuner.loop.patience import Patience
+from tuner.loop.proposing import Proposer
+from tuner.loop.stopping import FailureStreak, GainWatch, TimeBudget
+from tuner.loop.tickets import Ticket, second_attempt, trial_spec, what_spoiled
+from tuner.loop.watching import Watcher, Watchers
 from tuner.objectives import is_feasible
 from tuner.pareto import reference_point
-from tuner.patience import Patience
-from tuner.proposing import Proposer
 from tuner.records.errors import DuplicateConfig
 from tuner.records.repository import Records
 from tuner.records.rows import GIVEN, StudyRecord
@@ -39,9 +42,6 @@ from tuner.results.model import BASELINE
 from tuner.search.protocol import Proposal, Sampler
 from tuner.space.model import StudyFile
 from tuner.space.space import Config, config_key
-from tuner.stopping import FailureStreak, GainWatch, TimeBudget
-from tuner.tickets import Ticket, second_attempt, trial_spec, what_spoiled
-from tuner.watching import Watcher, Watchers
 
 _MOST_PASSES = 20
 """Times that confirmation looks for rounds that are due; each pass settles some, this is a backstop."""

@@ -13,9 +13,9 @@ from tuner.comparison import Spread, prediction_interval
 from tuner.execution.local import LocalExecutor
 from tuner.execution.protocol import ExecutionError, Executor, Job, Signal, Slots
 from tuner.export.document import task_digest
-from tuner.fingerprint import machine_differences
 from tuner.launch import TRIALS_FOLDER, machine_cores
-from tuner.tickets import what_spoiled
+from tuner.loop.fingerprint import machine_differences
+from tuner.loop.tickets import what_spoiled
 
 FAMILY_CONFIDENCE = 0.95
 """Confidence that all metrics of an unchanged configuration land inside, shared among them."""

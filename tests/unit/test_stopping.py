@@ -4,9 +4,9 @@ import math
 
 from trials.contract import FailureKind, Measurement, Outcome
 from trials.metrics import Direction
+from tuner.loop.stopping import FailureStreak, GainWatch, TimeBudget
 from tuner.objectives import Objective
 from tuner.search.protocol import Observation
-from tuner.stopping import FailureStreak, GainWatch, TimeBudget
 
 FAST = Objective("tokens_per_s", Direction.MAXIMIZE)
 LOSS = Objective("val_loss_nats", Direction.MINIMIZE)

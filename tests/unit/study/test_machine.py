@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.unit.study.bench import HERE, Bench, failure_of, on_line, study_file
-from tuner.fingerprint import machine_differences
+from tuner.loop.fingerprint import machine_differences
 from tuner.space.model import ConfirmSettings
 
 FILE = study_file(trials=4)

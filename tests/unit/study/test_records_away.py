@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.unit.study.bench import Bench, failure_of, study_file
-from tuner.patience import PAUSES_S
+from tuner.loop.patience import PAUSES_S
 from tuner.records.errors import RecordsUnavailable
 from tuner.records.repository import Records
 

@@ -7,7 +7,7 @@ import logging
 import pytest
 
 from tests.unit.study.bench import Bench, Notes, study_file
-from tuner.watching import Watchers
+from tuner.loop.watching import Watchers
 
 
 class Broken(Notes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from tuner.failure import StudyFailed
+from tuner.loop.failure import StudyFailed
 from tuner.records.errors import RecordsUnavailable
 
 T = TypeVar("T")

@@ -10,13 +10,13 @@ from typing import Any
 
 from trials.contract import FailureKind, Outcome, Purpose
 from tuner.execution.kept import kept_measurement
-from tuner.fingerprint import machine_differences
+from tuner.loop.fingerprint import machine_differences
+from tuner.loop.tickets import Ticket, what_spoiled
 from tuner.objectives import Objective
 from tuner.records.repository import Records
 from tuner.records.rows import GIVEN, MeasurementRecord, StudyRecord, TrialRecord
 from tuner.results import TrialResult
 from tuner.search.protocol import Observation
-from tuner.tickets import Ticket, what_spoiled
 
 
 def observation_of(trial: TrialResult, objectives: Sequence[Objective]) -> Observation:

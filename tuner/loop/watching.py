@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from typing import Protocol
 
 from trials.contract import Measurement
+from tuner.loop.tickets import Ticket
 from tuner.space.space import Config
-from tuner.tickets import Ticket
 
 _log = logging.getLogger(__name__)
 

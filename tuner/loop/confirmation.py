@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from trials.contract import Outcome, Purpose
-from tuner.recall import missing_repeats, settled
+from tuner.loop.recall import missing_repeats, settled
 from tuner.records.rows import MeasurementRecord
 from tuner.results import StudyResult, TrialResult, finalists
 from tuner.results.model import BASELINE
