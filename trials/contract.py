@@ -95,7 +95,8 @@ class TrialSpec:
     ``workload`` is the space file's section with absolute paths; ``config`` maps dotted parameter names to the
     values to use (labels already replaced); ``parameters`` names all parameters of the space, those without a
     value in this configuration (null, inactive) included; ``cpus`` are the core numbers the trial is pinned
-    to (empty: not pinned), ``gpus`` the device identifiers it may see; ``wanted`` the metric keys that the study judges by.
+    to (empty: not pinned), ``gpus`` the device identifiers it may see; ``wanted`` the metric keys that the study
+    judges by.
     """
 
     study: str
