@@ -52,6 +52,8 @@ def report_html(record: StudyRecord, result: StudyResult) -> str:
         picture=f"data:image/png;base64,{picture}",
         label_of=changes_text,
         value_of=estimate_text,
+        gain_of=gain_text,
+        table=result.failure_table,
         number=number_text,
     )
 

@@ -193,6 +193,15 @@ def percentile_of(key: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
+def counts_nothing(key: str, value: float, direction: Direction | None = None) -> bool:
+    """True for work per second that is 0 or less: nothing was completed, which is no low score.
+
+    ``direction`` is that of a metric that the catalogue does not have.
+    """
+    way = CATALOGUE[key].direction if key in CATALOGUE else direction
+    return value <= 0 and way is Direction.MAXIMIZE and "/s" in unit_of(key)
+
+
 def unit_of(key: str) -> str:
     """The unit of a metric: the catalogue's, or read off the last word of the key, or '' where neither says."""
     if key in CATALOGUE:

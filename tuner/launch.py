@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
 
@@ -17,6 +17,7 @@ from tuner.execution.protocol import Executor, Slots
 from tuner.loop.recall import adopt_finished, settled
 from tuner.records.errors import RecordsUnavailable, UnknownStudy
 from tuner.records.repository import Records
+from tuner.records.retention import delete_folders, folders_of, superfluous
 from tuner.records.rows import TrialRecord
 from tuner.results import StudyResult, judge
 from tuner.search.protocol import Sampler, SearchProblem
@@ -24,7 +25,7 @@ from tuner.search.registry import build_sampler
 from tuner.space import definition_differences, study_definition
 from tuner.space.errors import Problem, SpaceError
 from tuner.space.model import StudyFile
-from tuner.space.space import config_key
+from tuner.space.space import Config, config_key
 from tuner.study import Study, StudyFailed, Watcher
 
 TRIALS_FOLDER = "tuner-trials"
@@ -63,7 +64,7 @@ def prepare_records(file: StudyFile, records: Records, *, new_space: bool) -> in
         recorded = records.study(file.name)
     except UnknownStudy:
         described = (definition, file.objectives, file.constraints)
-        records.create_study(file.name, file.text, str(file.path), *described)
+        records.create_study(file.name, file.text, file.path.absolute(), *described)
         return 0
     differences = definition_differences(recorded.definition, definition)
     is_elsewhere = bool(recorded.notes.get(OTHER_MACHINE))
@@ -72,7 +73,7 @@ def prepare_records(file: StudyFile, records: Records, *, new_space: bool) -> in
     if not differences and not (new_space and is_elsewhere):
         return len(recorded.trials)
     records.new_generation(
-        file.name, file.text, str(file.path), definition, file.objectives, file.constraints
+        file.name, file.text, file.path.absolute(), definition, file.objectives, file.constraints
     )
     records.add_trial(file.name, file.baseline, "baseline")
     if is_elsewhere or recorded.definition.get("workload") != definition.get("workload"):
@@ -120,7 +121,46 @@ def run_study(
         if study.has_work():
             records.set_stopped(file.name, None)
             executor.run(study, slots_of(file))
-    return _ending(study, records)
+    ending = _ending(study, records)
+    if ending.result is not None and file.keep.trial_folders is not None:
+        _delete_superfluous(ending.result, folder.parent, file.keep.trial_folders, study.watchers.note)
+    return ending
+
+
+def try_config(
+    file: StudyFile,
+    records: Records,
+    executor: Executor,
+    config: Config,
+    watchers: Sequence[Watcher],
+    on_ready: Callable[[Study], None] = lambda study: None,
+) -> tuple[int, Study]:
+    """Measure one configuration of the user's own into a study that this process has claimed.
+
+    Returns its trial's number and the study, whose ``failure`` and ``is_interrupted`` say how it went. The
+    baseline must have been measured. Nothing is proposed, no limit of the budget ends it.
+    """
+    unbounded = replace(file.budget, wall_time_s=None)
+    alone = replace(file, budget=unbounded, search=replace(file.search, sampler="random"))
+    folder = trials_folder(records.location, file.name, records.study(file.name, only=()).generation)
+    study = Study(alone, records, _sampler(alone), folder, watchers)
+    on_ready(study)
+    number = study.limit_to(config, "user")
+    with _interruptible(study, executor):
+        executor.run(study, replace(slots_of(file), count=1))
+    return number, study
+
+
+def _delete_superfluous(result: StudyResult, inside: Path, keep: int, note: Callable[[str], None]) -> None:
+    """Delete the trial folders that the file does not ask to keep; what cannot be deleted is said."""
+    gone = [path for path in superfluous(folders_of(result.record, result.front), keep) if path.is_dir()]
+    try:
+        freed = delete_folders(gone, inside)
+    except (ValueError, OSError) as problem:
+        note(f"keep.trial_folders: not every trial folder could be deleted: {problem}")
+    else:
+        if gone:
+            note(f"keep.trial_folders: {len(gone)} trial folders deleted, {freed / 2**20:.1f} MiB")
 
 
 def _ending(study: Study, records: Records) -> Ending:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trials.contract import FailureKind
-from trials.metrics import CATALOGUE, Direction
+from trials.metrics import CATALOGUE, Direction, counts_nothing, unit_of
 
 
 @dataclass(frozen=True)
@@ -67,6 +67,22 @@ class Constraint:
             LimitKind.MIN_RELATIVE: f"{self.amount:g} x baseline",
         }[self.kind]
         return f"{self.metric} {sign} {bound}"
+
+    def too_coarse(self, examples: int, baseline: float = 1.0) -> str | None:
+        """Why so many ``examples`` cannot show what the limit allows, and how many can; None where they do.
+
+        For a share of right answers: it moves in steps of 1 / examples. ``baseline`` is its value (for a ratio).
+        """
+        if not self.kind.needs_baseline or unit_of(self.metric) != "fraction":
+            return None
+        is_ratio = self.kind in (LimitKind.MAX_RELATIVE, LimitKind.MIN_RELATIVE)
+        allowed = abs(1 - self.amount) * abs(baseline) if is_ratio else self.amount
+        if allowed == 0 or examples * allowed > 1 - 1e-9:
+            return None
+        return (
+            f"{self.formula}: {examples} examples move it in steps of {1 / examples:.2g}, coarser than the "
+            f"{allowed:.2g} that is allowed; evaluate on at least {math.ceil(1 / allowed - 1e-9):,}"
+        )
 
     def freeze(self, baseline: float | None) -> Bound:
         """The bound as a number. ValueError where a relative limit has no usable baseline (missing, NaN, 0)."""
@@ -128,9 +144,9 @@ def direction_of(
 def why_invalid(
     objectives: Sequence[Objective], values: Mapping[str, float]
 ) -> tuple[FailureKind, str] | None:
-    """Why a run that ended well still has no objective values: one is missing, or is NaN or infinite.
+    """Why a run that ended well still has no objective values: one is missing, NaN, infinite, or counts nothing.
 
-    None where every objective is there and finite. Only such a run may be complete: a proposer that is told
+    None where every objective is there and says something. Only such a run may be complete: a proposer that is told
     NaN or infinity keeps it for ever.
     """
     for objective in objectives:
@@ -138,6 +154,9 @@ def why_invalid(
             return FailureKind.MISSING_METRIC, _not_reported(objective.metric, values)
         if not math.isfinite(values[objective.metric]):
             return FailureKind.NON_FINITE, f"{objective.metric} is not finite ({values[objective.metric]})"
+        if counts_nothing(objective.metric, values[objective.metric], objective.direction):
+            value = values[objective.metric]
+            return FailureKind.UNSTABLE, f"{objective.metric} is {value:g}: nothing was completed"
     return None
 
 

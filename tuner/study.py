@@ -36,7 +36,7 @@ from tuner.objectives import is_feasible
 from tuner.pareto import reference_point
 from tuner.records.errors import DuplicateConfig
 from tuner.records.repository import Records
-from tuner.records.rows import GIVEN, StudyRecord
+from tuner.records.rows import CONCURRENT, GIVEN, StudyRecord
 from tuner.results import StudyResult, TrialResult, judge, judge_trial
 from tuner.results.model import BASELINE
 from tuner.search.protocol import Proposal, Sampler
@@ -92,6 +92,14 @@ class Study:
         self._ahead: Ticket | Signal | None = None  # was looked at and not yet given out
         self._plan = self._whole_plan()
 
+    def limit_to(self, config: Config, proposed_by: str) -> int:
+        """Measure this configuration and nothing else; returns the number of its trial."""
+        key = config_key(config)
+        known = next((number for number, other in self._configs.items() if config_key(other) == key), None)
+        number = self._admit(config, proposed_by) if known is None else known
+        self._plan = self._one(number)
+        return number
+
     # --- what an executor calls -----------------------------------------------------------------------------
 
     def next_job(self, running: int) -> Job | Signal:
@@ -117,7 +125,9 @@ class Study:
     def on_result(self, job: Job, measurement: Measurement) -> None:
         """Record a measurement, tell the sampler and the watchers."""
         ticket = self._running.pop(job.spec.measurement_id)
-        measurement = replace(measurement, facts={**measurement.facts, GIVEN: dict(job.spec.config)})
+        facts = {**measurement.facts, GIVEN: dict(job.spec.config)}
+        at_once = self.file.search.concurrent_trials
+        measurement = replace(measurement, facts=facts | ({CONCURRENT: at_once} if at_once > 1 else {}))
         try:
             self._keep(ticket, job, measurement)
         except StudyFailed as failure:
@@ -148,6 +158,10 @@ class Study:
         self._recall()
         yield from self._search()
         yield from self._confirm()
+
+    def _one(self, number: int) -> Iterator[Ticket | Signal]:
+        yield Ticket(number, Purpose.SEARCH, self._seed)
+        yield from self._settled()
 
     def _baseline(self) -> Iterator[Ticket | Signal]:
         """Trial 0: a cold run that is thrown away, then what is missing of its repeats."""
@@ -300,6 +314,8 @@ class Study:
             is_met = bound.violation(values.get(bound.metric)) <= 0
             remark = "" if is_met else "  (the baseline itself does not meet it)"
             self.watchers.note(f"limit {bound}{remark}")
+        for remark in self.judged().warnings:
+            self.watchers.note(f"warning: {remark}")
 
     def _recall(self) -> None:
         """Learn all that is recorded, and put first what was cut short."""

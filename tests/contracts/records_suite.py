@@ -525,6 +525,19 @@ class RecordsSuite:
             records.claim("lm")
         records.claim("lm", take_over=True)
 
+    def test_the_process_that_runs_a_study_is_known_while_it_lives(
+        self, location: str, records: Records
+    ) -> None:
+        assert records.runner("lm") is None
+        records.claim("lm")
+        assert records.runner("lm") == Owner.current()
+        records.release("lm")
+        assert records.runner("lm") is None
+        away = replace(Owner.current(), host="far-away", machine="m2", boot="b2")
+        with Records.open(location, owner=away) as first:
+            first.claim("lm")
+        assert records.runner("lm") == away, "it cannot be seen from here, so it may well run"
+
     def test_take_over_does_not_push_a_live_run_of_this_machine_aside(
         self, location: str, records: Records
     ) -> None:

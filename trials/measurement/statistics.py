@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from trials.contract import MetricValue
+from trials.contract import FailureKind, MetricValue, TrialFailure
 from trials.metrics import SAMPLES_NEEDED
 
 FEW_SAMPLES = "few_samples"
@@ -34,9 +34,11 @@ def rate(durations_s: Sequence[float], work_per_step: float, unit: str) -> Metri
 
     The value is all work over all time. The interval comes from the means of up to ten blocks of consecutive
     steps, because neighbouring steps are not independent (method of batch means); with fewer than four steps
-    there is none.
+    there is none. TrialFailure ``unstable`` where there is no step, or no time passed.
     """
     n = len(durations_s)
+    if sum(durations_s) <= 0:
+        raise TrialFailure(FailureKind.UNSTABLE, f"no time passed during {n} timed steps; train for longer")
     value = work_per_step * n / sum(durations_s)
     blocks = _block_means(durations_s)
     if len(blocks) < 4:

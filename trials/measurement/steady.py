@@ -14,6 +14,8 @@ from trials.measurement.statistics import quantile
 MIN_WARMUP_STEPS = 3
 BLOCK_STEPS = 5
 TOLERANCE = 0.05
+_SLOW_START = 3.0
+"""A first step this many tolerances above the level still belongs to the warm-up."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,8 @@ def steady_window(durations_s: Sequence[float], earliest: int = MIN_WARMUP_STEPS
 
     A step starts the window when the median of it and its next neighbours is within 5% of the median of what
     comes after them (or within the scatter of such a median, where steps scatter more). Medians, so that one
-    slow step is not taken for a trend. ``first == len(durations_s)`` means that no step is left.
+    slow step is not taken for a trend; but the window does not begin with a slow one, since two of them at the
+    end of the warm-up hide in a block's median. ``first == len(durations_s)`` means that no step is left.
     """
     n = len(durations_s)
     if n - earliest < 4 * BLOCK_STEPS:
@@ -39,7 +42,9 @@ def steady_window(durations_s: Sequence[float], earliest: int = MIN_WARMUP_STEPS
     tolerance = _tolerance(durations_s[earliest:])
     for first in range(earliest, latest + 1):
         block, rest = durations_s[first : first + BLOCK_STEPS], durations_s[first + BLOCK_STEPS :]
-        if abs(quantile(block, 0.5) / quantile(rest, 0.5) - 1) <= tolerance:
+        level = quantile(rest, 0.5)
+        is_slow_itself = durations_s[first] > level * (1 + _SLOW_START * tolerance)
+        if abs(quantile(block, 0.5) / level - 1) <= tolerance and not is_slow_itself:
             return SteadyWindow(first, is_steady=True)
     return SteadyWindow(latest, is_steady=False)
 

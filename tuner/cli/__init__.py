@@ -1,4 +1,4 @@
-"""The command line: ``tuner init | run | check | show | list | export | verify | ui | log | doctor``.
+"""The command line: ``tuner init | run | check | try | show | list | export | verify | ui | log | doctor``.
 
 Exit codes: 0 done; 1 the study failed; 2 the input is wrong and nothing ran; 3 ran, but no trial is feasible;
 130 interrupted, everything saved. Data goes to stdout, talk to stderr. Verbs are imported when called, so
@@ -23,9 +23,10 @@ VERBS = {
         "tuner.cli.check:check",
         "Read a space file, count its space, say what is wrong; runs nothing.",
     ),
-    "show": ("tuner.cli.show:show", "Show a study: front, gain over the baseline, failures."),
+    "try": ("tuner.cli.try_:try_", "Measure one configuration of your own into a study."),
+    "show": ("tuner.cli.show:show", "Show a study, follow one that runs, or compare two."),
     "list": ("tuner.cli.listing:list_studies", "List the studies in the records, newest first."),
-    "export": ("tuner.cli.export:export", "Write a winner as a file that runs elsewhere."),
+    "export": ("tuner.cli.export:export", "Write a winner as a file that runs elsewhere, or all trials."),
     "verify": ("tuner.cli.verify:verify", "Measure an exported configuration again and compare."),
     "log": ("tuner.cli.log:log", "Write a study from the records to MLflow again."),
     "ui": ("tuner.cli.ui:ui", "Open MLflow's UI on the store the studies are logged to."),

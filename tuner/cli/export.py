@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import difflib
 import shlex
-from pathlib import Path
 
 import click
 
-from trials.contract import write_atomically
 from tuner.cli.errors import CliError, ExitCode
+from tuner.cli.export_study import STUDY_TARGETS, export_study, output_path, write_output
 from tuner.cli.options import WholeNumber, records_option, study_argument
+from tuner.cli.recorded import read_study
 from tuner.cli.text import first_line
 from tuner.comparison import LimitStatus
 from tuner.export import TargetError, render, target_names
@@ -26,29 +26,43 @@ _PICKS = "knee, first_objective, maximize:METRIC or minimize:METRIC"
 @click.option("--pick", metavar="RULE", help=f"How to choose: {_PICKS}. Default: the space file's selection.")
 @click.option("--trial", type=WholeNumber(0), metavar="N", help="Export this trial instead.")
 @click.option(
-    "--to", "target", default="yaml", show_default=True, metavar="FORMAT", help="yaml, json or a plugin's."
+    "--to",
+    "target",
+    default="yaml",
+    show_default=True,
+    metavar="FORMAT",
+    help="yaml, json or a plugin's: one trial; csv, optuna, mlflow: all of them.",
 )
-@click.option("-o", "--output", metavar="FILE", help="Default: standard output.")
+@click.option(
+    "-o",
+    "--output",
+    metavar="FILE",
+    help="Default: standard output. For optuna and mlflow the database: a file or URL.",
+)
 @records_option
 def export(
     study: str, pick: str | None, trial: int | None, target: str, output: str | None, records: str | None
 ) -> int:
     """Write the recommended configuration of STUDY with its confirmed numbers, and say why this one.
 
-    Exit code 3 where no trial meets the limits; --trial N exports one all the same.
+    Exit code 3 where no trial meets the limits; --trial N exports one all the same. STUDY@N is its Nth
+    generation. With --to csv, optuna or mlflow every trial is written, failed ones too.
     """
     from tuner.export.document import build_document
-    from tuner.records.repository import Records
     from tuner.results import judge
 
-    if target not in target_names():
-        raise CliError(f"--to {target}: no such format; there are {', '.join(target_names())}")
+    if target not in (*target_names(), *STUDY_TARGETS):
+        there = ", ".join((*target_names(), *STUDY_TARGETS))
+        raise CliError(f"--to {target}: no such format; there are {there}")
     if pick is not None and trial is not None:
         raise CliError("--pick and --trial: use one of them")
+    if target in STUDY_TARGETS:
+        if pick is not None or trial is not None:
+            raise CliError(f"--to {target} writes every trial; leave out --pick and --trial")
+        return export_study(study, target, output, records)
     selection = None if pick is None else _selection(pick)
-    path = None if output is None else _output(output)
-    with Records.open(records, must_exist=True) as store:
-        record, location = store.study(study), store.location
+    path = None if output is None else output_path(output)
+    record, location = read_study(study, records)
     result = judge(record, selection=selection)
     if selection is not None:
         _refuse_an_unknown_metric(result, selection)
@@ -60,7 +74,7 @@ def export(
     if path is None:
         click.echo(text, nl=False)
     else:
-        _write(path, text)
+        write_output(path, text)
     click.echo(f"trial {number} of '{study}': {reason}", err=True)
     for line in gives_up:
         click.echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
@@ -126,20 +140,3 @@ def _refuse_an_unknown_metric(result: StudyResult, selection: Selection) -> None
     raise CliError(
         f"--pick {selection.rule}:{selection.metric}: no trial has measured {selection.metric}; {hint}"
     )
-
-
-def _output(name: str) -> Path:
-    """Where to write; refused before any work."""
-    path = Path(name)
-    if path.is_dir():
-        raise CliError(f"-o {name}: is a folder; name a file in it, such as {path / 'best.yaml'}")
-    if not path.parent.is_dir():
-        raise CliError(f"-o {name}: the folder {path.parent} does not exist; create it first")
-    return path
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        write_atomically(path, text)
-    except OSError as problem:
-        raise CliError(f"{path}: cannot be written: {problem.strerror or problem}") from problem

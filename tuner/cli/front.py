@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.cli.table import table, table_width, terminal_width
@@ -19,12 +20,17 @@ def front_table(result: StudyResult) -> str:
     members = _members(result)
     if result.has_baseline and result.baseline not in members and result.baseline.losses is not None:
         members.append(result.baseline)
-    if not members:
+    return trial_table(result, members)
+
+
+def trial_table(result: StudyResult, trials: Sequence[TrialResult]) -> str:
+    """A row for each of these trials: values, gain over the baseline, runs, configuration."""
+    if not trials:
         return ""
     names, width = varying(result), terminal_width()
-    rows, header = [_row(result, trial, names) for trial in members], _header(result)
+    rows, header = [_row(result, trial, names) for trial in trials], _header(result)
     if width is not None and table_width([row[:-1] for row in rows], header[:-1]) > width:
-        rows, header = [_short_row(result, trial, names) for trial in members], _short_header(result)
+        rows, header = [_short_row(result, trial, names) for trial in trials], _short_header(result)
     return table(rows, header, width)
 
 

@@ -18,6 +18,11 @@ def log(study: str, uri: str | None, experiment: str | None, records: str | None
 
     Runs that are there already are brought up to date, not doubled.
     """
+    return log_study(study, uri, experiment, records)
+
+
+def log_study(study: str, uri: str | None, experiment: str | None, records: str | None) -> int:
+    """What the verb does; ``tuner export --to mlflow`` is the same."""
     from tuner.cli.mlflow_watch import STORE_NOTE
     from tuner.records.repository import Records
     from tuner.results import judge

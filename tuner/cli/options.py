@@ -57,6 +57,16 @@ set_option = click.option(
 )
 
 
+def study_reference(text: str) -> tuple[str, int | None]:
+    """``STUDY`` or ``STUDY@N``, its Nth generation; None is the latest."""
+    name, at, generation = text.partition("@")
+    if not at:
+        return text, None
+    if generation.isascii() and generation.isdigit() and int(generation) > 0:
+        return name, int(generation)
+    raise CliError(f"{text}: no such generation; write {name}@N with N from 1")
+
+
 def space_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """The SPACE argument: a path, or the name of a shipped file."""
     return click.argument("space", metavar="SPACE")(command)

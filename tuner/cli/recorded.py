@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tuner.cli.options import study_reference
 from tuner.records.errors import RecordsError, UnknownStudy
 from tuner.space.model import StudyFile
 
 if TYPE_CHECKING:
     from tuner.records.rows import MeasurementRecord, StudyRecord
+
+
+def read_study(reference: str, location: str | None) -> tuple[StudyRecord, str]:
+    """The study meant by ``STUDY`` or ``STUDY@N``, and where the records are."""
+    from tuner.records.repository import Records
+
+    name, generation = study_reference(reference)
+    with Records.open(location, must_exist=True) as records:
+        return records.study(name, generation), records.location
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""``tuner show``: a study from the records."""
+"""``tuner show``: a study from the records, one that runs, or two to compare."""
 
 from __future__ import annotations
 
@@ -6,30 +6,55 @@ import json
 
 import click
 
-from tuner.cli.options import WholeNumber, json_option, records_option, study_argument
+from tuner.cli.errors import CliError
+from tuner.cli.options import json_option, records_option, study_argument
 
 
 @click.command()
 @study_argument
-@click.option(
-    "--generation", type=WholeNumber(1), metavar="N", help="An older generation (default: the latest)."
-)
+@click.argument("other", metavar="[OTHER]", required=False)
+@click.option("--watch", "is_watching", is_flag=True, help="Follow a study while another process runs it.")
 @records_option
 @json_option
-def show(study: str, generation: int | None, records: str | None, as_json: bool) -> None:
+def show(study: str, other: str | None, is_watching: bool, records: str | None, as_json: bool) -> None:
     """Show the front of STUDY, its gain over the baseline, limits, failures and what mattered.
 
-    With --json: every trial with every measurement.
+    With OTHER: the two side by side, the configurations that both measured, what differs. STUDY@N is the Nth
+    generation of a study, by default the latest. With --json: every trial with every measurement.
     """
+    if is_watching:
+        if other is not None or as_json:
+            raise CliError("--watch follows one study on the screen; leave out OTHER and --json")
+        from tuner.cli.watch import watch
+
+        watch(study, records)
+    elif other is not None:
+        _compare(study, other, records, as_json)
+    else:
+        _show(study, records, as_json)
+
+
+def _show(study: str, records: str | None, as_json: bool) -> None:
+    from tuner.cli.recorded import read_study
     from tuner.cli.summary import summary_of
-    from tuner.records.repository import Records
     from tuner.results import as_json as plain
     from tuner.results import judge
 
-    with Records.open(records, must_exist=True) as store:
-        result = judge(store.study(study, generation))
+    result = judge(read_study(study, records)[0])
     if as_json:
         click.echo(json.dumps(plain(result), indent=2))
         return
     click.echo(summary_of(result))
     click.echo(f"\nstopped: {result.record.stopped_because or 'not finished; tuner run goes on with it'}")
+
+
+def _compare(study: str, other: str, records: str | None, as_json: bool) -> None:
+    from tuner.cli.compare import compared, comparison_text
+    from tuner.cli.recorded import read_study
+    from tuner.results import judge
+
+    if study == other:
+        raise CliError(f"{study} and {other} are the same; name two studies, or two generations: {study}@1")
+    results = (judge(read_study(study, records)[0]), judge(read_study(other, records)[0]))
+    plain = compared(results, (study, other))
+    click.echo(json.dumps(plain, indent=2) if as_json else comparison_text(plain, results))

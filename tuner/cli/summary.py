@@ -20,7 +20,7 @@ _LEAST_SHARE = 0.05
 def summary_of(result: StudyResult) -> str:
     """The whole summary."""
     parts = [
-        styled(_headline(result), "1"),
+        styled(headline(result), "1"),
         _nearest_miss(result),
         front_table(result),
         _recommended(result),
@@ -36,7 +36,8 @@ def _fitted(part: str) -> str:
     return "\n".join(line if "\x1b" in line else fitted(line, width, indent=4) for line in part.splitlines())
 
 
-def _headline(result: StudyResult) -> str:
+def headline(result: StudyResult) -> str:
+    """How many trials, how they ended, how large the front is."""
     if not result.trials:
         return f"{result.name}: nothing is measured yet"
     counts = ", ".join(f"{n} {word}" for word, n in _counts(result).items())
@@ -112,7 +113,7 @@ def _outcomes(result: StudyResult) -> str:
     for pattern in result.failure_patterns:
         values = " and ".join(f"{name}={value}" for name, value in pattern.values.items())
         lines.append(f"fails often: {values} ({pattern.failed} of {pattern.n} trials)")
-    return "\n".join([*lines, *result.warnings])
+    return "\n".join([*lines, *(f"note: {remark}" for remark in result.warnings)])
 
 
 def _influences(result: StudyResult) -> str:

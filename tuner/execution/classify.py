@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.contract import LOG_FILE, RESULT_FILE, FailureKind, Measurement, MetricValue, Outcome, TrialSpec
-from trials.metrics import Key
+from trials.metrics import Key, counts_nothing
 
 LARGEST_RESULT_BYTES = 64 * 2**20
 TAIL_LINES, TAIL_BYTES = 12, 4000
@@ -59,7 +59,7 @@ def measurement_of(report: Report, spec: TrialSpec) -> Measurement:
         measurement = _failed(*_died_after_result(report), result)
     else:
         measurement = _judged(result, report, spec)
-    return _completed(measurement, report, spec.trial_dir)
+    return _completed(measurement, report, spec)
 
 
 def cut_before_it_ended(why: str = "the run was interrupted") -> Measurement:
@@ -183,7 +183,7 @@ def _checked(result: Measurement) -> Measurement:
 
 
 def _judged(result: Measurement, report: Report, spec: TrialSpec) -> Measurement:
-    """A clean end: complete, unless a number that the study needs is missing or not finite."""
+    """A clean end: complete, unless a number that the study needs is missing, not finite, or counts nothing."""
     own = list(result.metrics)
     metrics = {**_process_metrics(report, spec), **result.metrics}
     result = dataclasses.replace(result, metrics=metrics)
@@ -196,6 +196,10 @@ def _judged(result: Measurement, report: Report, spec: TrialSpec) -> Measurement
     if broken:
         values = ", ".join(f"{key} is {metrics[key].value}" for key in broken)
         return _failed(FailureKind.NON_FINITE, values, result)
+    empty = [key for key in spec.wanted if counts_nothing(key, metrics[key].value)]
+    if empty:
+        said = f"{empty[0]} is {metrics[empty[0]].value:g}: nothing was completed while it was timed"
+        return _failed(FailureKind.UNSTABLE, f"{said}; make a trial longer", result)
     return result
 
 
@@ -217,10 +221,12 @@ def _process_metrics(report: Report, spec: TrialSpec) -> dict[str, MetricValue]:
     return {str(key): peak for key in keys}
 
 
-def _completed(measurement: Measurement, report: Report, trial_dir: Path) -> Measurement:
-    """With the log's tail where it helps, the process facts, and remarks on what was left running."""
+def _completed(measurement: Measurement, report: Report, spec: TrialSpec) -> Measurement:
+    """With the log's tail where it helps, the process facts (with the cores and devices that it held), and
+    remarks on what was left running.
+    """
     message, warnings = measurement.message, list(measurement.warnings)
-    if measurement.failure_kind is FailureKind.CRASH and (tail := log_tail(trial_dir)):
+    if measurement.failure_kind is FailureKind.CRASH and (tail := log_tail(spec.trial_dir)):
         message = f"{message}\n--- end of {LOG_FILE} ---\n{tail}"
     if report.strays and report.reason == "exit":
         warnings.append(f"{report.strays} processes that it left running were ended")
@@ -236,5 +242,8 @@ def _completed(measurement: Measurement, report: Report, trial_dir: Path) -> Mea
         measurement,
         message=message,
         warnings=tuple(warnings),
-        facts={**measurement.facts, "process": process},
+        facts={
+            **measurement.facts,
+            "process": {**process, "cpus": list(spec.cpus), "gpus": list(spec.gpus)},
+        },
     )

@@ -111,6 +111,20 @@ def open_database(location: str | Path | None, must_exist: bool, busy_timeout_s:
     return database
 
 
+def table_names(url: str) -> set[str]:
+    """The tables of any database, ours or another program's. RecordsError where it cannot be opened."""
+    place = _url_of(url)
+    engine = _engine_for(place, BUSY_TIMEOUT_S)
+    try:
+        with engine.connect() as connection:
+            return set(inspect(connection).get_table_names())
+    except (DBAPIError, sqlite3.Error) as error:
+        cause = str(_cause(error)).strip().partition("\n")[0]
+        raise RecordsError(f"{_shown(place)} cannot be opened: {cause}") from error
+    finally:
+        engine.dispose()
+
+
 def explained(error: Exception, where: str) -> RecordsError:
     """The driver's error as one line with a way out."""
     if isinstance(error, UnicodeEncodeError):

@@ -324,6 +324,14 @@ class Records:
         """
         claiming.claim(self._database, study, self._owner, take_over)
 
+    def runner(self, study: str) -> Owner | None:
+        """The process that runs the study now; None where none does.
+
+        One that cannot be seen from here (another machine or container) counts as running.
+        """
+        found = self._database.read(lambda connection: claiming.holder(connection, study))
+        return None if found is None or found.is_gone() is True else found
+
     def release(self, study: str) -> None:
         """Give the claim back; nothing happens where this process has none."""
         claiming.release(self._database, study, self._owner)

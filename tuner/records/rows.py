@@ -12,6 +12,10 @@ from tuner.objectives import Bound, Constraint, Objective
 
 GIVEN = "parameters"
 """The fact of a measurement that holds what the trial got: labels replaced, "leave the default" absent."""
+CONTAMINATED = "contaminated"
+"""The fact that says what disturbed a measurement: foreign load, cores or devices that others held as well."""
+CONCURRENT = "concurrent_trials"
+"""The fact that says how many trials might run at once, where more than one might."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ confirm next; `as_json` is the public form.
 """
 
 from tuner.results.finalists import finalists, no_gain
-from tuner.results.insight import FailurePattern, Influence
+from tuner.results.insight import FailurePattern, FailureTable, Influence
 from tuner.results.judging import judge, judge_trial
 from tuner.results.model import LimitResult, NearestMiss, Recommendation, StudyResult, TrialResult
 from tuner.results.plain import SCHEMA_VERSION, as_json
@@ -14,6 +14,7 @@ from tuner.results.recommend import recommend
 __all__ = [
     "SCHEMA_VERSION",
     "FailurePattern",
+    "FailureTable",
     "Influence",
     "LimitResult",
     "NearestMiss",

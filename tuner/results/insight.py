@@ -67,6 +67,19 @@ class FailurePattern:
 
 
 @dataclass(frozen=True)
+class FailureTable:
+    """How often trials failed, by the values of two parameters: ``cells[i][j]`` is (failed, all) where ``row``
+    has value ``rows[i]`` and ``column`` has ``columns[j]``; (0, 0) was never tried.
+    """
+
+    row: str
+    column: str
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    cells: tuple[tuple[tuple[int, int], ...], ...]
+
+
+@dataclass(frozen=True)
 class _Column:
     """A parameter over all trials: ``codes[i]`` is the position in ``labels`` of trial i's value."""
 
@@ -96,15 +109,9 @@ def failure_patterns(trials: Sequence[TrialResult]) -> tuple[FailurePattern, ...
 
     A pair is listed only where neither of its values is listed by itself.
     """
-    ended = [
-        trial
-        for trial in trials
-        if trial.outcome is not None and trial.failure_kind is not FailureKind.INTERRUPTED
-    ]
-    failed = np.array([trial.outcome is Outcome.FAILED for trial in ended], dtype=bool)
+    columns, failed = _failures(trials)
     if not failed.any() or failed.all():
         return ()
-    columns = [c for c in _columns([trial.config for trial in ended]) if len(c.labels) <= _MOST_LEVELS]
     overall = float(failed.mean())
     singles = [
         FailurePattern({column.name: label}, bad, n)
@@ -120,11 +127,50 @@ def failure_patterns(trials: Sequence[TrialResult]) -> tuple[FailurePattern, ...
     return tuple(patterns[:_MOST_PATTERNS])
 
 
+def failure_table(trials: Sequence[TrialResult]) -> FailureTable | None:
+    """The two parameters whose values together tell failed trials best from the others, with their rates.
+
+    None where nothing or everything failed, or fewer than two parameters varied over a few values.
+    """
+    columns, failed = _failures(trials)
+    if not failed.any() or failed.all() or len(columns) < 2:
+        return None
+    one, other = min(combinations(columns, 2), key=lambda pair: _unexplained(_crossed(*pair), failed))
+    width = len(other.labels)
+    bad, total = _tally(_crossed(one, other), len(one.labels) * width, failed)
+    cells = list(zip(bad, total, strict=True))
+    rows = tuple(tuple(cells[begin : begin + width]) for begin in range(0, len(cells), width))
+    return FailureTable(one.name, other.name, tuple(one.labels), tuple(other.labels), rows)
+
+
+def _failures(trials: Sequence[TrialResult]) -> tuple[list[_Column], NDArray[np.bool_]]:
+    """The parameters with few values over the trials that ended, and which of these failed."""
+    ended = [
+        trial
+        for trial in trials
+        if trial.outcome is not None and trial.failure_kind is not FailureKind.INTERRUPTED
+    ]
+    columns = [c for c in _columns([trial.config for trial in ended]) if len(c.labels) <= _MOST_LEVELS]
+    return columns, np.array([trial.outcome is Outcome.FAILED for trial in ended], dtype=bool)
+
+
+def _crossed(one: _Column, other: _Column) -> NDArray[np.intp]:
+    """A code for each pair of values."""
+    return one.codes * len(other.labels) + other.codes
+
+
+def _unexplained(codes: NDArray[np.intp], failed: NDArray[np.bool_]) -> float:
+    """Mean square of what the rates by code leave open, larger where it took many codes."""
+    rates = np.bincount(codes, weights=failed) / np.maximum(1, np.bincount(codes))
+    left = float(((failed - rates[codes]) ** 2).sum())
+    return (left + 1) / max(1, len(failed) - len(np.unique(codes)))
+
+
 def _pairs(
     one: _Column, other: _Column, failed: NDArray[np.bool_], overall: float, known: set[tuple[str, str]]
 ) -> list[FailurePattern]:
     width = len(other.labels)
-    bad, total = _tally(one.codes * width + other.codes, len(one.labels) * width, failed)
+    bad, total = _tally(_crossed(one, other), len(one.labels) * width, failed)
     return [
         FailurePattern(
             {one.name: one.labels[code // width], other.name: other.labels[code % width]}, bad[code], n

@@ -13,10 +13,11 @@ from tuner.comparison import Difference, gain_over_baseline, noise_floor
 from tuner.objectives import Objective
 from tuner.pareto import copies, front_indices, hypervolume, hypervolume_history
 from tuner.records.rows import StudyRecord
-from tuner.results.insight import failure_patterns, influences
+from tuner.results.insight import failure_patterns, failure_table, influences
 from tuner.results.limits import Examples
 from tuner.results.model import BASELINE, NearestMiss, StudyResult, TrialResult
 from tuner.results.recommend import recommend
+from tuner.results.remarks import remarks
 from tuner.results.runs import is_confirmation, runs_behind, search_values, valid_runs
 from tuner.results.trial import Yardstick, judge_one
 from tuner.rounds import Rounds
@@ -55,6 +56,8 @@ def judge(
         nearest_miss=_nearest_miss(trials),
         influences=influences(trials, study.objectives),
         failure_patterns=failure_patterns(trials),
+        failure_table=failure_table(trials),
+        warnings=remarks(study, trials),
     )
     return replace(result, recommended=recommend(result, selection))
 

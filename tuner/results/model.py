@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from tuner.objectives import Bound, Objective
 from tuner.records.rows import MeasurementRecord, StudyRecord
 
 if TYPE_CHECKING:
-    from tuner.results.insight import FailurePattern, Influence
+    from tuner.results.insight import FailurePattern, FailureTable, Influence
 
 BASELINE = 0
 
@@ -109,7 +109,7 @@ class StudyResult:
     ``front`` lists trial numbers, ascending; ``copies`` groups members with exactly the same values.
     ``noise_floor`` is the relative run-to-run standard deviation by metric, from the baseline's repeats.
     ``hypervolume`` is the front's, ``history`` the same over trials in order, by their search values
-    (None and empty before the reference point is known).
+    (None and empty before the reference point is known). ``warnings`` are remarks on the numbers themselves.
     """
 
     record: StudyRecord
@@ -126,7 +126,8 @@ class StudyResult:
     influences: tuple[Influence, ...]
     failure_patterns: tuple[FailurePattern, ...]
     recommended: Recommendation | None = None
-    warnings: tuple[str, ...] = field(default=())
+    failure_table: FailureTable | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:

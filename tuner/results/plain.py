@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from trials.contract import MetricValue
 from tuner.comparison import Difference, Estimate
-from tuner.records.rows import MeasurementRecord
+from tuner.records.rows import CONCURRENT, CONTAMINATED, MeasurementRecord
 from tuner.results.model import BASELINE, LimitResult, NearestMiss, Recommendation, StudyResult, TrialResult
 
 SCHEMA_VERSION = 1
@@ -46,6 +47,8 @@ def as_json(result: StudyResult) -> dict[str, Any]:
         "failure_patterns": [
             {"values": dict(p.values), "failed": p.failed, "n": p.n} for p in result.failure_patterns
         ],
+        "failure_table": None if result.failure_table is None else asdict(result.failure_table),
+        "warnings": list(result.warnings),
         "stopped_because": record.stopped_because,
     }
     safe: dict[str, Any] = _safe(plain)
@@ -100,6 +103,8 @@ def _measurement(run: MeasurementRecord) -> dict[str, Any]:
         "metrics": {key: _value(metric) for key, metric in run.metrics.items()},
         "phases": dict(run.phases),
         "warnings": list(run.warnings),
+        "contaminated": run.facts.get(CONTAMINATED),
+        "concurrent_trials": run.facts.get(CONCURRENT, 1),
         "log_dir": run.log_dir,
         "started_at": run.started_at.isoformat(),
         "ended_at": run.ended_at.isoformat() if run.ended_at else None,

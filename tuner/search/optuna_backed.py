@@ -45,7 +45,7 @@ class OptunaSampler(BaseSampler):
         if len(usable) < STARTUP:
             return None
         history = history_of(usable, self.problem.objectives).windowed(self.window)
-        with _quiet():
+        with quiet_optuna():
             study = self._study(history, pending, int(rng.integers(2**31)))
             for _ in range(self.redraws):
                 config = self._suggest(study.ask(), rng)
@@ -208,7 +208,7 @@ def _distance(axis: Axis, a: Mapping[str, Any], b: Mapping[str, Any]) -> float:
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet_optuna() -> Iterator[None]:
     """Optuna's remarks are about its own options, and its experimental warnings are known to us."""
     level = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.ERROR)

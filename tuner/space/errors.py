@@ -94,6 +94,8 @@ def known_names(name: str, known: Iterable[str]) -> str:
     found = nearest(name, names)
     if found:
         return f"did you mean {found}?"
+    family = name.rpartition(".")[0]  # of a task's parameters the task's own come first
+    names.sort(key=lambda other: not (family and other.startswith(f"{family}.")))
     shown = ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")
     return f"known: {shown}" if names else "none is known here"
 

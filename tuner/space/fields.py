@@ -62,6 +62,14 @@ def _store(value: Any) -> str | None:
     )
 
 
+def _count_or_all(value: Any) -> int | None:
+    if value == "all":
+        return None
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise UnitError("is not a number of folders; write 0 or more, or all")
+    return value
+
+
 INTEGER = FieldType(_integer, {"type": "integer"})
 TEXT = FieldType(_text, {"type": "string"})
 DURATION = FieldType(
@@ -69,6 +77,7 @@ DURATION = FieldType(
 )
 MEMORY = FieldType(gibibytes, {"type": "string", "pattern": "^[0-9.]+ *[KMGT]i?B$", "examples": ["6 GiB"]})
 STORE = FieldType(_store, {"type": ["string", "null"], "examples": ["sqlite:///mlflow.db"]})
+COUNT_OR_ALL = FieldType(_count_or_all, {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]})
 
 SECTIONS: dict[str, tuple[Field, ...]] = {
     "budget": (
@@ -93,6 +102,10 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
         Field("finalists", INTEGER, "members of the front that are measured again; 0: none", low=0),
         Field("repeats", INTEGER, "rounds of re-measuring", low=1),
         Field("baseline_repeats", INTEGER, "runs of the baseline, from which the noise is known", low=1),
+    ),
+    "keep": (
+        Field("trial_folders", COUNT_OR_ALL,
+              "folders of trials that stay besides the baseline's, the front's and failed ones (default: all)"),
     ),
     "tracking": (
         Field("mlflow", STORE, "MLflow's address; null switches MLflow off"),

@@ -20,6 +20,7 @@ from tuner.space.fields import SECTIONS, read_section, report_unknown
 from tuner.space.model import (
     Budget,
     ConfirmSettings,
+    KeepSettings,
     Resources,
     SearchSettings,
     StudyFile,
@@ -43,6 +44,8 @@ SECTION_NAMES = (
     "selection", *SECTIONS,
 )  # fmt: skip
 _NO_OVERRIDES: Mapping[str, str] = MappingProxyType({})
+OVERRIDE_MARK = "\n# --set "
+"""With this each override is added to the text that is recorded; ``recorded.py`` finds them again."""
 _STUDY_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 
@@ -55,18 +58,24 @@ def load_study_file(
     ``cpus`` (default: the cores that this process may use) and ``gpus`` are what the machine has; they decide
     the size of a slot where ``resources`` does not. Raises SpaceError with everything that is wrong.
     """
+    return read_study_file(_read_text(path), path, overrides, cpus=cpus, gpus=gpus)[0]
+
+
+def read_study_file(
+    text: str, path: Path, overrides: Mapping[str, str], *, cpus: int | None = None, gpus: int = 0
+) -> tuple[StudyFile, Vocabulary]:
+    """The same from the text of a file that is, or was, at ``path``; and what its workload lets one say."""
     problems = Problems()
-    text = _read_text(path)
     root = read_yaml(text, Where(str(path), 1), problems)
     problems.raise_if_any()
     if not isinstance(root, Map):
         raise SpaceError([Problem(str(path), 1, f"is not a map of sections; {REQUIRED['parameters']}")])
     apply_overrides(root, overrides, problems)
     machine = {"cpus": len(os.sched_getaffinity(0)) if cpus is None else cpus, "gpus": gpus}
-    study = _Reader(path, root, machine, problems).read()
+    study, vocabulary = _Reader(path, root, machine, problems).read()
     problems.raise_if_any()
-    said = "".join(f"\n# --set {key}={value}" for key, value in overrides.items())
-    return replace(study, text=text + said, warnings=tuple(problems.warnings))
+    said = "".join(f"{OVERRIDE_MARK}{key}={value}" for key, value in overrides.items())
+    return replace(study, text=text + said, warnings=tuple(problems.warnings)), vocabulary
 
 
 def _read_text(path: Path) -> str:
@@ -93,8 +102,8 @@ class _Reader:
         self.machine = machine
         self.problems = problems
 
-    def read(self) -> StudyFile:
-        """The study; meaningful only where no problem was noted."""
+    def read(self) -> tuple[StudyFile, Vocabulary]:
+        """The study and its vocabulary; meaningful only where no problem was noted."""
         problems = self.problems
         report_unknown(self.root, SECTION_NAMES, "", problems)
         self._check_variables()
@@ -111,7 +120,8 @@ class _Reader:
         objectives = self._objectives(vocabulary)
         constraints = read_constraints(self._node("constraints"), vocabulary, problems)
         self._check_percentiles(objectives, constraints, space.resolve(baseline), vocabulary)
-        return StudyFile(
+        self._check_examples(constraints, section.get("evaluate_on"))
+        study = StudyFile(
             path=self.path,
             text="",
             name=self._name(),
@@ -127,7 +137,9 @@ class _Reader:
             resources=resources,
             confirm=ConfirmSettings(**self._settings("confirm")),
             tracking=TrackingSettings(**self._settings("tracking")),
+            keep=KeepSettings(**self._settings("keep")),
         )
+        return study, vocabulary
 
     def _node(self, key: str) -> Node | None:
         entry = self.root.get(key)
@@ -234,6 +246,15 @@ class _Reader:
                 fitting = [p for p in SAMPLES_NEEDED if SAMPLES_NEEDED[p] <= samples]
                 lower = f"use p{max(fitting)}, or " if fitting else ""
                 self.problems.add(where, message, f"{lower}make a trial longer")
+
+    def _check_examples(self, constraints: tuple[Constraint, ...], examples: Any) -> None:
+        """Report a limit that is finer than the step in which so many examples move a share."""
+        if self.problems.found or not isinstance(examples, int):
+            return
+        for limit in constraints:
+            message = limit.too_coarse(examples)
+            if message is not None:
+                self.problems.warn(Where(str(self.path), limit.line or None), message)
 
     def _check_variables(self) -> None:
         """``${NAME}`` is replaced when a trial starts; a name that is not set is said now."""

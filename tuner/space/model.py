@@ -72,6 +72,15 @@ class TrackingSettings:
 
 
 @dataclass(frozen=True)
+class KeepSettings:
+    """What stays on the disk when a run has ended. ``trial_folders`` None keeps the folder of every
+    measurement.
+    """
+
+    trial_folders: int | None = None
+
+
+@dataclass(frozen=True)
 class StudyFile:
     """A whole space file. ``workload`` is the section with absolute paths; ``warnings`` are remarks for the
     user.
@@ -92,6 +101,7 @@ class StudyFile:
     resources: Resources = Resources()
     confirm: ConfirmSettings = ConfirmSettings()
     tracking: TrackingSettings = TrackingSettings()
+    keep: KeepSettings = KeepSettings()
     warnings: tuple[str, ...] = ()
 
     @property

@@ -106,8 +106,14 @@ def _limits(entry: Entry, vocabulary: Vocabulary, problems: Problems) -> list[Co
         )
         return []
     report_unknown(node, tuple(LimitKind), f"constraints.{metric}.", problems)
-    limits = [_limit(metric, one, problems) for one in node.entries if one.key in tuple(LimitKind)]
-    return [limit for limit in limits if limit is not None]
+    read = [_limit(metric, one, problems) for one in node.entries if one.key in tuple(LimitKind)]
+    limits = [limit for limit in read if limit is not None]
+    amounts = {limit.kind: limit.amount for limit in limits}
+    low, high = amounts.get(LimitKind.MIN), amounts.get(LimitKind.MAX)
+    if low is not None and high is not None and low > high:
+        message = f"constraints.{metric}: min={low:g} lies above max={high:g}, so no trial can meet both"
+        problems.add(entry.where, message, "swap them, or delete one")
+    return limits
 
 
 def _limit(metric: str, entry: Entry, problems: Problems) -> Constraint | None:

@@ -41,18 +41,27 @@ def read_try_first(
             "write try_first: [{precision: bf16}]",
         )
         return ()
-    rest = {p.name: baseline[p.name] for p in space.parameters if _is_on_grid(p, baseline)}
     guesses: dict[str, Config] = {}
     for item in node.items:
-        given = _given("try_first", item, space, vocabulary, problems)
-        config = space.configure({**rest, **given})
-        _check_effect("try_first", item, given, config, space, problems)
+        config = read_guess("try_first", item, baseline, space, vocabulary, problems)
         if not problems.found:
-            _check_runs("this guess", config, space, item.where, "change it, or delete it", problems)
             _warn_of_guess(item.where, config, baseline, guesses, space, problems)
         guesses[config_key(config)] = config
     guesses.pop(config_key(baseline), None)
     return tuple(guesses.values())
+
+
+def read_guess(
+    section: str, node: Node, baseline: Config, space: Space, vocabulary: Vocabulary, problems: Problems
+) -> Config:
+    """One configuration of the user's own; what it does not say is as in the baseline."""
+    rest = {p.name: baseline[p.name] for p in space.parameters if _is_on_grid(p, baseline)}
+    given = _given(section, node, space, vocabulary, problems)
+    config = space.configure({**rest, **given})
+    _check_effect(section, node, given, config, space, problems)
+    if not problems.found:
+        _check_runs("this guess", config, space, node.where, "change it, or delete it", problems)
+    return config
 
 
 def _is_on_grid(parameter: Parameter, config: Config) -> bool:

@@ -53,6 +53,8 @@ def in_unit_of(metric: str, value: object) -> float:
     wanted = unit_of(metric)
     number, unit = _split(value)
     if unit in ("", wanted):
+        if wanted == "fraction" and abs(number) > 1:
+            raise UnitError(f"is above 1, and {metric} is a fraction; write {number / 100:g} or {number:g}%")
         return number
     kind = _kind(unit)
     if kind is None:

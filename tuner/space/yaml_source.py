@@ -6,6 +6,7 @@ plain scalars are read here.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -108,6 +109,13 @@ def read_scalar(text: str) -> Any:
     if _SPECIAL.fullmatch(text):
         return float(text.replace(".", "").lower())
     return text
+
+
+def scalar_text(value: Any) -> str:
+    """One text per value, words bare: ``1``, ``1.0``, ``true`` and ``"1"`` stay apart, a list is JSON."""
+    if isinstance(value, str) and isinstance(read_scalar(value), str) and value[:1] not in '"[{':
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)
 
 
 def read_yaml(text: str, where: Where, problems: Problems) -> Node | None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.contract import Outcome
-from tuner.records.rows import StudyRecord
+from tuner.records.rows import CONTAMINATED, StudyRecord
 from tuner.results import StudyResult, TrialResult
 from tuner.results.wording import changes_text
 from tuner.tracking.names import NameBook, flatten
@@ -173,6 +173,7 @@ def _trial_tags(trial: TrialResult, is_recommended: bool) -> dict[str, str]:
         "tuner.is_recommended": "yes" if is_recommended else "no",
         "tuner.proposed_by": trial.proposed_by,
         "tuner.measurements": str(len(trial.measurements)),
+        "tuner.contaminated": _disturbance(trial),
         "tuner.log_dir": trial.log_dir,
         "mlflow.source.name": "tuner",
         "mlflow.source.type": "LOCAL",
@@ -181,13 +182,25 @@ def _trial_tags(trial: TrialResult, is_recommended: bool) -> dict[str, str]:
     return {name: value for name, value in tags.items() if value}
 
 
+def _disturbance(trial: TrialResult) -> str:
+    """What disturbed a measurement that counts; empty where nothing did."""
+    kept = [run for run in trial.measurements if run.facts.get(CONTAMINATED) and not run.is_discarded]
+    return str(kept[0].facts[CONTAMINATED]) if kept else ""
+
+
 def _numbers(trial: TrialResult) -> Iterator[tuple[str, float]]:
-    """Every number of a trial: the judged ones with their intervals, then what only the last run reported."""
+    """Every number of a trial: judged values and gains over the baseline with their intervals, then what only
+    the last run reported.
+    """
     for key, estimate in trial.estimates.items():
         yield key, estimate.value
         for end, value in (("low", estimate.low), ("high", estimate.high)):
             if value is not None:
                 yield f"{key}.{end}", value
+    for key, gain in trial.gain.items():
+        for end, value in (("", gain.value), (".low", gain.low), (".high", gain.high)):
+            if value is not None:
+                yield f"gain.{key}{end}", value
     last = trial.measurements[-1] if trial.measurements else None
     for key, metric in (last.metrics if last else {}).items():
         if key not in trial.estimates:

@@ -125,6 +125,8 @@ def test_a_metric_may_have_two_limits(load: Load) -> None:
         ("peak_memory_gib: {max: true}", "is not a number"),
         ("peak_memory_gib: {max: [1]}", "is not a number"),
         ("step_time_p90_ms: {max_p: 3}", "did you mean max?"),
+        ("peak_memory_gib: {max: 6, min: 7}", "min=7 lies above max=6, so no trial can meet both; swap them"),
+        ("accuracy: {min: 99}", "is above 1, and accuracy is a fraction; write 0.99 or 99%"),
     ],
 )
 def test_limits_that_cannot_be_are_refused(refuse: Refuse, limit: str, said: str) -> None:

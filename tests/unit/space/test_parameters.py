@@ -135,6 +135,9 @@ def test_an_unknown_parameter_is_an_error_with_the_nearest_name(refuse: Refuse) 
     said = refuse("parameters:\n  precison: [fp32]\n  learning_rate: 1\n  compress: 3\n")
     assert "space.yaml:2: precison is no parameter of toy; did you mean precision?" in said
     assert "space.yaml:3: learning_rate is no parameter of toy; did you mean task.learning_rate?" in said
+    assert "known: task.learning_rate, task.width, activation_checkpointing, " in refuse(
+        "parameters: {task.lr: 1}\n"
+    )
 
 
 def test_a_family_whose_names_are_known_is_closed_and_others_are_open(load: Load, refuse: Refuse) -> None:

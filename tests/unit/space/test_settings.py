@@ -5,7 +5,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.space.conftest import Load, Refuse
-from tuner.space.model import Budget, ConfirmSettings, Resources, SearchSettings, TrackingSettings
+from tuner.space.model import (
+    Budget,
+    ConfirmSettings,
+    KeepSettings,
+    Resources,
+    SearchSettings,
+    TrackingSettings,
+)
 from tuner.space.units import UnitError, gibibytes, in_unit_of, ratio, seconds
 
 
@@ -26,6 +33,8 @@ def test_settings_are_read_and_the_rest_has_defaults(load: Load) -> None:
     assert study.tracking == TrackingSettings("sqlite:///other.db", "mine")
     assert load("budget: {trials: 3}\n").budget == Budget(trials=3)
     assert load("tracking: {mlflow: null}\n").tracking.mlflow is None
+    assert load("keep: {trial_folders: 20}\n").keep == KeepSettings(20)
+    assert load("keep: {trial_folders: all}\n").keep == KeepSettings() == load("budget: {trials: 3}\n").keep
 
 
 def test_a_study_without_a_name_is_called_like_its_file(load: Load) -> None:
@@ -70,6 +79,11 @@ def test_more_than_the_machine_has_is_reported(load: Load) -> None:
             "tracking.mlflow=./mlruns is a file store, which MLflow refuses; write sqlite:///mlflow.db",
         ),
         ("tracking: {mlflow: 'file:///tmp/mlruns'}", "is a file store, which MLflow refuses"),
+        (
+            "keep: {trial_folders: -1}",
+            "keep.trial_folders=-1 is not a number of folders; write 0 or more, or all",
+        ),
+        ("keep: {trial_folders: none}", "keep.trial_folders=none is not a number of folders"),
         ("study: a/b", "study=a/b is no name for a study"),
         ("study: [a]", "is no name for a study"),
         ("workload: {kind: toyy}", "workload.kind=toyy is not known; did you mean toy?"),

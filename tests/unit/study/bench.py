@@ -14,7 +14,7 @@ from trials.contract import SPEC_FILE, FailureKind, Measurement, MetricValue, Ou
 from trials.metrics import Direction, unit_of
 from tuner.execution.kept import keep_measurement
 from tuner.execution.protocol import Job, JobSource, Signal, Slots
-from tuner.launch import Ending, claimed, prepare_records, run_study
+from tuner.launch import Ending, claimed, prepare_records, run_study, try_config
 from tuner.objectives import Constraint, LimitKind, Objective
 from tuner.records.owner import Owner
 from tuner.records.repository import Records
@@ -23,7 +23,7 @@ from tuner.space.domains import Choice, Choices
 from tuner.space.expressions import parse_expression
 from tuner.space.model import Budget, ConfirmSettings, SearchSettings, StudyFile
 from tuner.space.space import Config, Parameter, Rule, Space
-from tuner.study import StudyFailed, Ticket
+from tuner.study import Study, StudyFailed, Ticket
 
 FAST, LOSS, MEMORY = "tokens_per_s", "val_loss_nats", "peak_memory_gib"
 OBJECTIVES = (Objective(FAST, Direction.MAXIMIZE), Objective(LOSS, Direction.MINIMIZE))
@@ -264,6 +264,16 @@ class Bench:
                     file, records, executor, [self.notes], clock=self.clock, sleep=self.clock.sleep
                 )
         return ending, executor
+
+    def try_one(
+        self, file: StudyFile, config: Config, measure: Measure = on_line
+    ) -> tuple[int, Study, FakeExecutor]:
+        """As ``tuner try`` does."""
+        executor = FakeExecutor(measure, self.clock)
+        with Records.open(self.database, owner=_new_process()) as records:
+            with claimed(records, file.name, take_over=True):
+                number, study = try_config(file, records, executor, config, [self.notes])
+        return number, study, executor
 
     def cut(self, file: StudyFile, measure: Measure = on_line, **how: Any) -> None:
         """Run it until the plug is pulled."""

@@ -1,0 +1,99 @@
+"""``tuner show --watch``: a study that another process runs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.unit.cli.stored import store, two_sided_study
+from trials.contract import Measurement, MetricValue, Outcome, Purpose
+from tuner.cli import watch as module
+from tuner.cli.watch import LineView, ScreenView, watch
+from tuner.records.owner import Owner
+from tuner.records.repository import Records
+from tuner.results import judge
+
+SPEED, LOSS = "tokens_per_s", "val_loss_nats"
+
+
+@pytest.fixture
+def other_process() -> Iterator[Records]:
+    """The records as the process sees them that runs the study (which lives: it is our parent)."""
+    here = Owner.current()
+    parent = replace(here, pid=os.getppid(), started_ticks=_ticks(os.getppid()))
+    with Records.open("tuner.db", owner=parent) as records:
+        yield records
+
+
+def _ticks(pid: int) -> int:
+    with open(f"/proc/{pid}/stat", encoding="utf-8") as stat:  # noqa: PTH123 - a line of the kernel's
+        return int(stat.read().rpartition(")")[2].split()[19])
+
+
+def measured(records: Records, x: int, speed: float) -> None:
+    number = records.add_trial("built", {"x": x}, "tpe")
+    run = records.start_measurement("built", number, Purpose.SEARCH, 0, "/tmp/none")
+    metrics = {SPEED: MetricValue(speed, "tokens/s"), LOSS: MetricValue(2.0, "nats")}
+    records.finish_measurement(run, Measurement(Outcome.COMPLETE, metrics=metrics))
+
+
+def steps(*actions: Callable[[], None]) -> Callable[[float], None]:
+    """What happens while it sleeps, in turn; fails where it sleeps longer than there is something to see."""
+    left = list(actions)
+
+    def sleep(seconds: float) -> None:
+        assert seconds >= module.LOOK_S
+        left.pop(0)()
+
+    return sleep
+
+
+def test_a_line_a_change_until_the_run_ends_then_the_summary(
+    other_process: Records, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(two_sided_study(stopped_because=None))
+    other_process.claim("built")
+
+    def end() -> None:
+        other_process.set_stopped("built", "budget of 6 trials is spent")
+        other_process.release("built")
+
+    watch("built", None, steps(lambda: None, lambda: measured(other_process, 9, 9000.0), lambda: None, end))
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == (
+        "built: Pareto front of 3 (2 confirmed) out of 5 trials (4 complete, 1 failed); nothing runs at this moment"
+    )
+    assert lines[1] == "trial 5 (search): x=9 -> tokens_per_s=9,000  val_loss_nats=2  on the front"
+    assert lines[2] == ""
+    assert "6 trials" in lines[3]
+    assert lines[-1] == "stopped: budget of 6 trials is spent"
+
+
+def test_the_screen_is_drawn_on_change_only(
+    other_process: Records, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store(two_sided_study())
+    other_process.claim("built")
+    monkeypatch.setattr(module, "LineView", ScreenView)
+
+    def press() -> None:
+        raise KeyboardInterrupt
+
+    watch("built", None, steps(lambda: None, lambda: measured(other_process, 9, 1.0), lambda: None, press))
+    assert capsys.readouterr().out.count("\x1b[2J") == 2
+
+
+def test_a_study_that_nobody_runs_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:
+    store(two_sided_study())
+    watch("built", None, steps())
+    assert capsys.readouterr().out.rstrip().endswith("stopped: budget of 5 trials is spent")
+
+
+def test_what_runs_now_is_named(other_process: Records, capsys: pytest.CaptureFixture[str]) -> None:
+    store(two_sided_study())
+    other_process.start_measurement("built", 2, Purpose.CONFIRM, 1, "/tmp/none", 0)
+    LineView().changed(judge(other_process.study("built")))
+    assert "running: trial 2 (confirm)" in capsys.readouterr().out
