@@ -155,7 +155,7 @@ def test_vllm_project_vllm_4232_what_does_not_divide_costs_no_budget(bench: Benc
             "{global_batch_size: 8, micro_batch_size: 2, gradient_accumulation_steps: 1}",
             "global_batch_size=8",
         ),
-        ("{global_batch_size: 8, micro_batch_size: 3}", "micro_batch_size=3"),
+        ("{global_batch_size: 8, micro_batch_size: 3}", "is not a multiple of 3"),
     ],
 )
 def test_deepspeedai_deepspeed_6914_check_says_batch_sizes_that_contradict_with_their_numbers(

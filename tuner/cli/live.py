@@ -7,6 +7,7 @@ however the program ends, the terminal is as it was.
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import time
@@ -149,3 +150,10 @@ def cut_to_width(line: str, width: int) -> str:
         if room < 0:
             return f"{line[: position - 1]}…"
     return line
+
+
+def progress_for(file: StudyFile, known: int) -> LineProgress:
+    """The live view on a terminal, lines elsewhere."""
+    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
+        return LiveProgress(file, known)
+    return LineProgress(file, known)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 
 from trials.contract import Measurement, Outcome
@@ -78,12 +77,3 @@ def stage_of(ticket: Ticket) -> str:
     if ticket.attempt > 1 and words[0] != "retry":
         words.append("again")
     return f"({', '.join(words)})"
-
-
-def progress_for(file: StudyFile, known: int) -> LineProgress:
-    """The live view on a terminal, lines elsewhere."""
-    if sys.stderr.isatty() and os.environ.get("TERM", "dumb") != "dumb":
-        from tuner.cli.live import LiveProgress
-
-        return LiveProgress(file, known)
-    return LineProgress(file, known)

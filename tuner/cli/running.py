@@ -13,8 +13,9 @@ from pathlib import Path
 import click
 
 from tuner.cli.errors import CliError, ExitCode, forget_output
+from tuner.cli.live import progress_for
 from tuner.cli.mlflow_watch import TrackerWatcher, finish_tracking, tracker_for
-from tuner.cli.progress import LineProgress, progress_for
+from tuner.cli.progress import LineProgress
 from tuner.cli.refusals import changed_study, refuse_what_cannot_run
 from tuner.cli.summary import summary_of
 from tuner.cli.text import plural

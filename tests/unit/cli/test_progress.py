@@ -12,8 +12,8 @@ import pytest
 
 from tests import builders
 from trials.contract import FailureKind, Measurement, Outcome, Purpose
-from tuner.cli.live import LiveProgress, cut_to_width
-from tuner.cli.progress import LineProgress, progress_for
+from tuner.cli.live import LiveProgress, cut_to_width, progress_for
+from tuner.cli.progress import LineProgress
 from tuner.space import load_study_file
 from tuner.space.model import StudyFile
 from tuner.study import Ticket

@@ -83,7 +83,7 @@ def test_the_screen_is_drawn_on_change_only(
         raise KeyboardInterrupt
 
     watch("built", None, steps(lambda: None, lambda: measured(other_process, 9, 1.0), lambda: None, press))
-    assert capsys.readouterr().out.count("\x1b[2J") == 2
+    assert capsys.readouterr().out.count("Ctrl-C ends watching, not the run") == 2
 
 
 def test_a_study_that_nobody_runs_is_shown_once(capsys: pytest.CaptureFixture[str]) -> None:

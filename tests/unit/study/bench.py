@@ -270,9 +270,9 @@ class Bench:
     ) -> tuple[int, Study, FakeExecutor]:
         """As ``tuner try`` does."""
         executor = FakeExecutor(measure, self.clock)
-        with Records.open(self.database, owner=_new_process()) as records:
-            with claimed(records, file.name, take_over=True):
-                number, study = try_config(file, records, executor, config, [self.notes])
+        opened = Records.open(self.database, owner=_new_process())
+        with opened as records, claimed(records, file.name, take_over=True):
+            number, study = try_config(file, records, executor, config, [self.notes])
         return number, study, executor
 
     def cut(self, file: StudyFile, measure: Measure = on_line, **how: Any) -> None:

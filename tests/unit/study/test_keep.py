@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 from tests.unit.study.bench import FAST, LOSS, MEMORY, Bench, failed, gave, study_file
@@ -42,7 +43,7 @@ def test_folders_that_lie_elsewhere_are_left_alone_and_said(bench: Bench, tmp_pa
     bench.run(study_file(x=3, trials=3, confirm=ONCE), only_the_baseline_is_good)
     moved = Bench(tmp_path, bench.clock)
     for file in bench.folder.glob("tuner.db*"):
-        file.rename(tmp_path / file.name)
+        shutil.move(file, tmp_path)
     none = study_file(x=3, trials=3, confirm=ONCE, keep=KeepSettings(trial_folders=0))
     ending, _ = moved.run(none, only_the_baseline_is_good)
     assert ending.failure is None
