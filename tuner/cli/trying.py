@@ -60,8 +60,6 @@ def _read(record: StudyRecord, wanted: Mapping[str, str], gpus: int) -> tuple[St
             f"study '{record.name}' no longer means what was recorded: {differences[0]}; "
             f"see: tuner check {record.file_path}"
         )
-    if not file.space.contains(config):
-        click.echo("note: outside the space: it is measured, and the search does not learn from it", err=True)
     return file, config
 
 
@@ -75,6 +73,8 @@ def _measured_number(record: StudyRecord, config: Config) -> int | None:
 
 def _measure(file: StudyFile, records: Records, config: Config) -> int:
     """The number of its trial. CliError where it could not be measured or was interrupted."""
+    if not file.space.contains(config):
+        click.echo("note: outside the space: it is measured, and the search does not learn from it", err=True)
     slots = slots_of(file)
     progress = LineProgress(file, len(records.study(file.name).trials))
     try:
@@ -109,8 +109,10 @@ def _verdict(result: StudyResult, trial: TrialResult) -> str:
     if trial.on_front:
         sure = "" if trial.is_confirmed else "; measured once, tuner run confirms it"
         return f"{what} is on the front{sure}"
-    better = [other.number for other in result.front_trials if dominates(other.point, trial.point)]
-    return f"{what} is not on the front; better in every objective: {', '.join(map(str, better))}"
+    if not trial.is_reliable:
+        return f"{what} failed when it was measured again"
+    better = [str(other.number) for other in result.front_trials if dominates(other.point, trial.point)]
+    return f"{what} is not on the front: beaten by trial {', '.join(better)}"
 
 
 def _plain(result: StudyResult, number: int, is_new: bool) -> dict[str, object]:

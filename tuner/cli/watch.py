@@ -96,9 +96,9 @@ def _line(run: MeasurementRecord, result: StudyResult) -> str:
     else:
         kind = f" ({run.failure_kind})" if run.failure_kind else ""
         said = f"{run.outcome}{kind}: {first_line(run.message)}"
-    on_front = "  on the front" if run.trial_number in result.front else ""
-    discarded = "  not counted" if run.is_discarded else ""
-    return f"trial {run.trial_number} ({run.purpose}): {config} -> {said}{discarded}{on_front}"
+    is_good = run.outcome is Outcome.COMPLETE and run.trial_number in result.front
+    mark = "  not counted" if run.is_discarded else "  on the front" if is_good else ""
+    return f"trial {run.trial_number} ({run.purpose}): {config} -> {said}{mark}"
 
 
 def _stopped(result: StudyResult) -> str:
