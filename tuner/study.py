@@ -25,7 +25,7 @@ from trials.contract import Measurement, Outcome, Purpose
 from tuner.execution.protocol import Job, Signal
 from tuner.loop import recall
 from tuner.loop.confirmation import due_rounds
-from tuner.loop.failure import StudyFailed, baseline_failed, other_machine
+from tuner.loop.failure import StudyFailed, baseline_failed, other_machine, without_values
 from tuner.loop.fingerprint import machine_differences
 from tuner.loop.patience import Patience
 from tuner.loop.proposing import Proposer
@@ -125,6 +125,7 @@ class Study:
     def on_result(self, job: Job, measurement: Measurement) -> None:
         """Record a measurement, tell the sampler and the watchers."""
         ticket = self._running.pop(job.spec.measurement_id)
+        measurement = without_values(measurement, self.file.objectives)
         facts = {**measurement.facts, GIVEN: dict(job.spec.config)}
         at_once = self.file.search.concurrent_trials
         measurement = replace(measurement, facts=facts | ({CONCURRENT: at_once} if at_once > 1 else {}))

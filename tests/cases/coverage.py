@@ -34,6 +34,7 @@ COVERAGE: dict[str, tuple[str, ...] | str] = {
     "st7ma784/MLSlurmTemplate CreateWandBSweep.py": (
         f"{_SPACE}st7ma784_mlslurmtemplate_precision_lists_may_mix_types",
         f"{_LINE}st7ma784_mlslurmtemplate_mixed_types_survive_the_whole_line",
+        "unit/cli/test_export_study.py::test_csv_keeps_the_types_of_parameters_apart_and_inactive_ones_empty",
     ),
     "optuna/optuna#5683": (
         f"{_SPACE}optuna_optuna_5683_choices_that_python_calls_equal_stay_apart",
@@ -144,6 +145,7 @@ COVERAGE: dict[str, tuple[str, ...] | str] = {
         f"{_MEASURE}triton_inference_server_client_116_a_throughput_of_zero_is_unstable_and_no_low_score",
         f"{_MEASURE}triton_inference_server_client_116_zero_is_a_value_of_other_metrics",
         f"{_MEASURE}triton_inference_server_client_116_own_rates_too_and_the_front_stays_clean",
+        f"{_MEASURE}triton_inference_server_client_116_a_baseline_that_completed_nothing_stops_after_one_run",
         f"{_MEASURE}triton_inference_server_client_116_a_program_that_completed_nothing_fails_its_baseline",
         "unit/trials/test_report.py::test_no_step_left_to_time_is_unstable_and_names_the_counts",
     ),
@@ -257,6 +259,7 @@ COVERAGE: dict[str, tuple[str, ...] | str] = {
     "microsoft/Olive#472": (
         f"{_JUDGED}olive_472_every_trial_is_in_the_report_and_the_front_is_a_view",
         f"{_OUT}microsoft_olive_472_failed_and_dominated_trials_are_in_the_json",
+        "unit/cli/test_export_study.py::test_csv_has_every_trial_with_its_fate_and_numbers",
     ),
 }
 

@@ -10,7 +10,7 @@ import pytest
 from tests import builders
 from tests.cases.spaces import fake, measured, says, written
 from tests.unit.cli.conftest import Tuner
-from tests.unit.study.bench import FAST, Bench, limit, line, study_file
+from tests.unit.study.bench import FAST, Bench, failure_of, gave, limit, line, study_file
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialSpec
 from trials.metrics import Key
 from trials.training.batch_plan import BatchPlan
@@ -67,6 +67,18 @@ def test_triton_inference_server_client_116_own_rates_too_and_the_front_stays_cl
     result = judge(record)
     assert result.trial(1).failure_kind is FailureKind.UNSTABLE
     assert result.front == (0,)
+
+
+def test_triton_inference_server_client_116_a_baseline_that_completed_nothing_stops_after_one_run(
+    bench: Bench,
+) -> None:
+    file = study_file(objectives=(builders.objective("requests_per_s"),))
+    ending, executor = bench.run(file, lambda spec, nth: gave(requests_per_s=0.0))
+    assert "the baseline failed (unstable): requests_per_s is 0: nothing was completed" in failure_of(ending)
+    assert len(executor.taken) == 1
+    run = bench.runs(0)[0]
+    assert (run.outcome, run.metrics) == (Outcome.FAILED, {})
+    assert run.facts["metrics_before_failure"] == {"requests_per_s": 0.0}
 
 
 def test_nvidia_tensorrt_model_connect_888_check_warns_of_a_limit_finer_than_one_example(

@@ -174,7 +174,7 @@ def test_ray_project_ray_23971_every_trial_is_a_process_of_its_own(program: Tune
     assert program("run", "space.yaml").code == 0
     trials = json.loads(program("show", "bench", "--json").out)["trials"]
     parents = [run["metrics"]["parent"]["value"] for trial in trials for run in trial["measurements"]]
-    assert len(set(parents)) == len(parents) == 5
+    assert len(set(parents)) == len(parents) >= 5
 
 
 def test_huggingface_optimum_benchmark_energy_star_a_disturbed_measurement_is_repeated_then_marked(

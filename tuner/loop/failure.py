@@ -3,14 +3,37 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from trials.contract import FailureKind, Measurement, Outcome
 from tuner.execution.classify import log_tail
+from tuner.objectives import Objective, why_invalid
 
 
 class StudyFailed(Exception):  # noqa: N818 - says what happened to the study
     """The study cannot go on; the message shows why and what to do (exit code 1)."""
+
+
+def without_values(measurement: Measurement, objectives: Sequence[Objective]) -> Measurement:
+    """The measurement, as a failure where it ended well and has no usable value of every objective.
+
+    What it reported is kept among the facts, where no judge looks.
+    """
+    values = {key: metric.value for key, metric in measurement.metrics.items()}
+    found = why_invalid(objectives, values) if measurement.outcome is Outcome.COMPLETE else None
+    if found is None:
+        return measurement
+    facts = {**measurement.facts, "metrics_before_failure": values}
+    return replace(
+        measurement,
+        outcome=Outcome.FAILED,
+        failure_kind=found[0],
+        message=found[1],
+        metrics={},
+        examples={},
+        facts=facts,
+    )
 
 
 def baseline_failed(measurement: Measurement, trial_dir: Path) -> StudyFailed | None:

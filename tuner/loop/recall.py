@@ -10,6 +10,7 @@ from typing import Any
 
 from trials.contract import FailureKind, Outcome, Purpose
 from tuner.execution.kept import kept_measurement
+from tuner.loop.failure import without_values
 from tuner.loop.fingerprint import machine_differences
 from tuner.loop.tickets import Ticket, what_spoiled
 from tuner.objectives import Objective
@@ -108,17 +109,22 @@ def adopt_finished(records: Records, study: str) -> list[int]:
     for trial in record.trials:
         for run in trial.measurements:
             if run.outcome is None and run.purpose is not Purpose.BASELINE:
-                adopted += [trial.number] if _adopt(records, trial, run, environment) else []
+                is_adopted = _adopt(records, record.objectives, trial, run, environment)
+                adopted += [trial.number] if is_adopted else []
     return adopted
 
 
 def _adopt(
-    records: Records, trial: TrialRecord, run: MeasurementRecord, environment: Mapping[str, Any]
+    records: Records,
+    objectives: Sequence[Objective],
+    trial: TrialRecord,
+    run: MeasurementRecord,
+    environment: Mapping[str, Any],
 ) -> bool:
     kept = kept_measurement(Path(run.log_dir), run.measurement_id)
     if kept is None or machine_differences(environment, kept[1].environment):
         return False
-    spec, measurement = kept
+    spec, measurement = kept[0], without_values(kept[1], objectives)
     is_first = run.purpose is not Purpose.RETRY and not _spoiled(trial, run.round_number)
     measurement = replace(measurement, facts={**measurement.facts, GIVEN: dict(spec.config)})
     is_discarded = is_first and what_spoiled(measurement) is not None
