@@ -10,7 +10,7 @@ from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import first_line, plural, shown_number, styled
 from tuner.comparison import LimitStatus
 from tuner.results import StudyResult
-from tuner.results.insight import Influence
+from tuner.results.patterns import Influence
 
 _MOST_INFLUENCES = 5
 _MOST_LEVELS = 4

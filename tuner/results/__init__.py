@@ -5,9 +5,9 @@ confirm next; `as_json` is the public form.
 """
 
 from tuner.results.finalists import finalists, no_gain
-from tuner.results.insight import FailurePattern, FailureTable, Influence
 from tuner.results.judging import judge, judge_trial
 from tuner.results.model import LimitResult, NearestMiss, Recommendation, StudyResult, TrialResult
+from tuner.results.patterns import FailurePattern, FailureTable, Influence
 from tuner.results.plain import SCHEMA_VERSION, as_json
 from tuner.results.recommend import recommend
 

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from trials.contract import FailureKind, Outcome
 from tuner.comparison import Difference, Estimate, LimitStatus
 from tuner.objectives import Bound, Objective
 from tuner.records.rows import MeasurementRecord, StudyRecord
-
-if TYPE_CHECKING:
-    from tuner.results.insight import FailurePattern, FailureTable, Influence
+from tuner.results.patterns import FailurePattern, FailureTable, Influence
 
 BASELINE = 0
 
