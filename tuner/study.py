@@ -36,7 +36,7 @@ from tuner.objectives import is_feasible
 from tuner.pareto import reference_point
 from tuner.records.errors import DuplicateConfig
 from tuner.records.repository import Records
-from tuner.records.rows import CONCURRENT, GIVEN, StudyRecord
+from tuner.records.rows import CONCURRENT, CONTAMINATED, GIVEN, StudyRecord
 from tuner.results import StudyResult, TrialResult, judge, judge_trial
 from tuner.results.model import BASELINE
 from tuner.search.protocol import Proposal, Sampler
@@ -45,6 +45,10 @@ from tuner.space.space import Config, config_key
 
 _MOST_PASSES = 20
 """Times that confirmation looks for rounds that are due; each pass settles some, this is a backstop."""
+
+
+_MOST_VAIN = 3
+"""After so many second attempts in a row that were disturbed again, disturbed runs are not repeated."""
 
 
 class Study:
@@ -87,6 +91,7 @@ class Study:
         self._folders = sum(len(trial.measurements) for trial in record.trials)
         self._running: dict[str, Ticket] = {}
         self._again: deque[Ticket] = deque()
+        self._vain = 0  # second attempts in a row that were disturbed as well
         self._baseline_failure: StudyFailed | None = None
         self._is_confirming = False
         self._ahead: Ticket | Signal | None = None  # was looked at and not yet given out
@@ -275,7 +280,7 @@ class Study:
 
     def _keep(self, ticket: Ticket, job: Job, measurement: Measurement) -> None:
         """Record it and draw the conclusions: measure again, learn, fail."""
-        again = None if self.must_stop() else second_attempt(ticket, measurement)
+        again = self._second_attempt(ticket, measurement)
         differences = machine_differences(self._environment, measurement.environment)
         is_discarded = ticket.is_cold or again is not None or bool(differences)
         self._patiently(
@@ -297,6 +302,22 @@ class Study:
         seconds = measurement.phases.get("wall_s")
         if seconds is not None and measurement.outcome is Outcome.COMPLETE and not ticket.is_cold:
             self.time.add(seconds)
+
+    def _second_attempt(self, ticket: Ticket, measurement: Measurement) -> Ticket | None:
+        """The ticket to measure again with; on a machine that is busy all the time this only costs time."""
+        disturbed = measurement.facts.get(CONTAMINATED)
+        if ticket.attempt > 1 and disturbed:
+            self._vain += 1
+            if self._vain == _MOST_VAIN:
+                self.watchers.note(
+                    f"this machine is busy all the time ({disturbed}): disturbed runs are marked and no longer "
+                    "repeated; free it, or leave the others a core with resources: {cpus: N}"
+                )
+        elif not disturbed:
+            self._vain = 0
+        if self.must_stop() or (disturbed and self._vain >= _MOST_VAIN):
+            return None
+        return second_attempt(ticket, measurement)
 
     # --- what is known --------------------------------------------------------------------------------------
 
@@ -361,7 +382,8 @@ class Study:
     def _fail(self, failure: StudyFailed) -> None:
         if self.failure is None:
             self.failure = failure
-            self.stopped_because = str(failure).splitlines()[0]
+            first, *others = str(failure).splitlines()
+            self.stopped_because = f"{first} {others[0].strip()}" if first.endswith(":") and others else first
 
     def _has_ended(self) -> bool:
         return self.is_interrupted or self.failure is not None

@@ -10,7 +10,7 @@ import pytest
 
 from tests.contracts.executor_suite import ExecutorSuite, ListSource
 from tests.faults.processes import FAKE_TRIAL, job, private_runtime
-from trials.contract import FailureKind, Outcome
+from trials.contract import FailureKind, Outcome, TrialSpec
 from tuner.execution.local import LocalExecutor
 from tuner.execution.protocol import ExecutionError, Slots
 
@@ -123,3 +123,20 @@ def test_two_studies_on_one_machine_do_not_share_cores_without_saying_so(tmp_pat
     assert measurement.outcome is Outcome.COMPLETE
     assert "contaminated" in measurement.facts
     assert any("wanted 1 core" in warning for warning in measurement.warnings)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_a_slot_keeps_its_number_of_cores_where_another_study_holds_some(tmp_path: Path) -> None:
+    hold = (
+        "import time; from tuner.execution.placement import Holding, usable_cores;"
+        "cores = Holding('core', map(str, usable_cores())); cores.take(1);"
+        "print('held', flush=True); time.sleep(60)"
+    )
+    with subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE) as other:
+        assert other.stdout and other.stdout.readline() == b"held\n"
+        source = ListSource([job(tmp_path, 0, "complete")])
+        LocalExecutor(program=FAKE_TRIAL).run(source, Slots(1, cpus=len(os.sched_getaffinity(0))))
+        other.kill()
+    given = TrialSpec.from_json((tmp_path / "0" / "spec.json").read_text()).cpus
+    assert set(given) == os.sched_getaffinity(0)
+    assert "contaminated" in source.measurement(0).facts

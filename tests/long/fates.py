@@ -1,6 +1,6 @@
-"""What becomes of a made-up trial, and the program that makes it so: ``fates.py X FOLDER``.
+"""What becomes of a made-up trial, and the program that makes it so: ``fates.py X FOLDER [FATE]``.
 
-The fate hangs on x alone, through a checksum, so whoever looks at the records later knows what should be there.
+The fate hangs on x alone, through a checksum, so whoever looks at the records later knows what should be there; FATE overrules it.
 """
 
 import os
@@ -38,9 +38,8 @@ def xs_of(fate: str) -> Iterator[int]:
     return (x for x in range(1, 10**6) if fate_of(x) == fate)
 
 
-def main(x: int, folder: str) -> int:
+def main(x: int, folder: str, fate: str) -> int:
     """Do what fate says; returns the exit status."""
-    fate = fate_of(x)
     if fate == "crash":
         return 9
     if fate == "hang":
@@ -59,4 +58,5 @@ def main(x: int, folder: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(int(sys.argv[1]), sys.argv[2]))
+    number = int(sys.argv[1])
+    sys.exit(main(number, sys.argv[2], sys.argv[3] if len(sys.argv) > 3 else fate_of(number)))

@@ -19,7 +19,7 @@ MOST_GROWTH = 0.10
 
 @dataclass
 class MemoryOfDriver:
-    """Resident memory of the driver in MiB, by the number of trials that had started."""
+    """Resident memory of the driver in MiB, by the number of the trial that was running."""
 
     seen: list[tuple[int, float]] = field(default_factory=list)
 
@@ -34,8 +34,8 @@ class MemoryOfDriver:
             self.seen.append((started, int(lines[0].split()[1]) / 1024))
 
     def growth(self, warm_at: int, last: int) -> tuple[float, float] | None:
-        """Memory when ``warm_at`` trials had started, and the most from ``last`` trials on, before the program turns
-        to its confirmation and report. None where one was not seen.
+        """Memory at trial ``warm_at``, and at the end of the search: when trial ``last`` had just begun. The report comes
+        later. None where one was not seen.
         """
         warm = [mib for started, mib in self.seen if started >= warm_at]
         late = [mib for started, mib in self.seen if started == last]
@@ -47,6 +47,7 @@ def faulty_trials(trials: int, timeout_s: float = 4.0, memory: str = "256 MiB", 
     with ground() as place:
         place.write_space(
             trials,
+            is_faulty=True,
             budget={"trials": trials, "trial_timeout": f"{timeout_s:g} s", "failures_in_a_row": trials},
             resources={"cpus": 1, "memory": memory},
             tracking={"mlflow": "sqlite:///mlflow.db"},
@@ -55,9 +56,9 @@ def faulty_trials(trials: int, timeout_s: float = 4.0, memory: str = "256 MiB", 
         driver = place.start()
         memory_of_driver = MemoryOfDriver()
         while driver.poll() is None:
-            memory_of_driver.sample(driver.pid, place.started())
+            memory_of_driver.sample(driver.pid, place.last_trial())
             time.sleep(SAMPLE_EVERY_S)
-        left = place.left(driver.pid)
+        left = place.left()
         rows = [_fate_row(fate, place.shown()["trials"]) for fate in TYPED_AS]
         rows.append(_whole_row(place, trials, driver.returncode, left))
         return [*rows, _memory_row(memory_of_driver, trials)]

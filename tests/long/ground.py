@@ -11,7 +11,7 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +41,11 @@ class Row:
     lost: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
 
+    @property
+    def is_clean(self) -> bool:
+        """True where nothing was lost and nothing left behind."""
+        return not self.lost and not self.left
+
     def __str__(self) -> str:
         cells = (self.injected, self.typed_as, _cell(self.lost), _cell(self.left))
         return f"| {' | '.join(cells)} |"
@@ -57,10 +62,11 @@ class Ground:
     folder: Path
     runtime: Path
     shared_memory_before: frozenset[str]
+    drivers: list[subprocess.Popen[bytes]] = field(default_factory=list)
 
-    def write_space(self, trials: int, **changed: Any) -> None:
-        """A study of no-op trials over x; ``changed`` replaces sections of the file."""
-        command = ["{python}", "-I", "-S", fates.__file__, "{x}", "{trial_dir}"]
+    def write_space(self, trials: int, *, is_faulty: bool = False, **changed: Any) -> None:
+        """A study of no-op trials over x, all fine unless ``is_faulty``; ``changed`` replaces sections of the file."""
+        command = ["{python}", "-I", "-S", fates.__file__, "{x}", "{trial_dir}", *([] if is_faulty else ["fine"])]
         goals = [
             {"metric": "speed", "direction": "maximize"},
             {"metric": "cost", "direction": "minimize"},
@@ -84,10 +90,12 @@ class Ground:
     def start(self, *arguments: str) -> subprocess.Popen[bytes]:
         """``tuner run`` in a session of its own; its talk goes to ``said.txt``."""
         with (self.folder / "said.txt").open("ab") as said:
-            return subprocess.Popen(
+            driver = subprocess.Popen(
                 [*TUNER, "run", "space.yaml", *arguments],
                 stdout=said, stderr=said, cwd=self.folder, env=self._environment(), start_new_session=True,
             )  # fmt: skip
+        self.drivers.append(driver)
+        return driver
 
     def run(self, *arguments: str, timeout_s: float = 3600) -> int:
         """``tuner run`` to its end; the exit status."""
@@ -114,17 +122,27 @@ class Ground:
         except (RecordsError, LookupError):
             return None
 
-    def started(self) -> int:
-        """How many trials have a folder: cheap to ask while the study runs."""
-        return sum(1 for _ in self.folder.glob("tuner-trials/*/g*/*"))
+    def last_trial(self) -> int:
+        """The number of the last trial that has begun, from the folders: cheap to ask while the study runs."""
+        folders = self.folder.glob("tuner-trials/*/g*/[0-9]*")
+        return max((int(folder.name.partition("-")[0]) for folder in folders), default=0)
 
-    def left(self, *drivers: int) -> tuple[str, ...]:
+    def left(self) -> tuple[str, ...]:
         """Processes, temporary folders and shared memory that are still there after a while."""
-        wait_until(lambda: not self._left(drivers), GONE_WITHIN_S)
-        return tuple(self._left(drivers))
+        wait_until(lambda: not self._left(), GONE_WITHIN_S)
+        return tuple(self._left())
 
-    def _left(self, drivers: tuple[int, ...]) -> list[str]:
-        marked = [pid for driver in drivers for pid in processes_of_driver(driver)]
+    def end(self) -> None:
+        """Kill the drivers that still run (a campaign that was cut), and wait for what they started."""
+        running = [driver for driver in self.drivers if driver.poll() is None]
+        for driver in running:
+            driver.kill()
+            driver.wait()
+        if running:
+            self.left()
+
+    def _left(self) -> list[str]:
+        marked = [pid for driver in self.drivers for pid in processes_of_driver(driver.pid)]
         pids = {*marked, *self._processes()}
         folders = [*self.runtime.glob(f"{RUN_PREFIX}*"), *(self.runtime / "tmp").iterdir()]
         shared = _shared_memory() - self.shared_memory_before
@@ -154,7 +172,11 @@ def ground() -> Iterator[Ground]:
     try:
         (runtime / "tmp").mkdir()
         (runtime / "study").mkdir()
-        yield Ground(runtime / "study", runtime, frozenset(_shared_memory()))
+        place = Ground(runtime / "study", runtime, frozenset(_shared_memory()))
+        try:
+            yield place
+        finally:
+            place.end()
     finally:
         shutil.rmtree(runtime, ignore_errors=True)
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import shlex
+import signal
 import socket
 import subprocess
 from pathlib import Path
+from types import FrameType
 
 import click
 
@@ -78,11 +82,29 @@ def _refuse_a_busy_port(port: int) -> None:
 
 
 def _wait_for(command: list[str]) -> int:
-    """The server's exit code; 0 where Ctrl-C ended it, which is the way to end it."""
-    with subprocess.Popen(command) as server:
+    """The server's exit code; 0 where Ctrl-C or SIGTERM ended it, which is the way to end it.
+
+    The server's workers are processes of their own: the whole group is ended, or they would keep the port.
+    """
+    with subprocess.Popen(command, start_new_session=True) as server:
+        previous = {sig: signal.signal(sig, _interrupt) for sig in (signal.SIGINT, signal.SIGTERM)}
         try:
             return server.wait()
         except KeyboardInterrupt:
-            server.terminate()  # the terminal has told it as well; a caller of ours may not have
-            server.wait()
             return 0
+        finally:
+            for sig, handler in previous.items():
+                signal.signal(sig, handler)
+            _end_group(server)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _end_group(server: subprocess.Popen[bytes]) -> None:
+    for sig in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, sig)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(timeout=5)

@@ -100,8 +100,10 @@ class Supervisor:
     def _placed(self, spec: TrialSpec) -> tuple[TrialSpec, list[str]]:
         cores, devices = self._cores.take(self.place.cpus), self._devices.take(self.place.gpus)
         short = [shortage("core", self.place.cpus, cores), shortage("gpu", self.place.gpus, devices)]
-        # with no core of its own it runs beside others, but never with more threads than it was promised
-        numbers = [int(core) for core in cores] or usable_cores()[: self.place.cpus]
+        # always as many cores as promised, or its numbers would not compare with those of other runs; where
+        # others hold some, it runs beside them, and the measurement says so
+        held = [int(core) for core in cores]
+        numbers = [*held, *(core for core in usable_cores() if core not in held)][: self.place.cpus]
         gpus = devices or tuple(usable_gpus() if self.gpus is None else self.gpus)[: self.place.gpus]
         return dataclasses.replace(spec, cpus=tuple(sorted(numbers)), gpus=gpus), [
             line for line in short if line

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import shlex
+import signal
 import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 from tests.unit.cli.conftest import Tuner
@@ -38,3 +43,22 @@ def test_a_port_in_use_is_refused_with_the_next_one(tuner: Tuner, workplace: Pat
     assert said.line.startswith(
         f"tuner: port {port} cannot be used (Address already in use); give another: --port "
     )
+
+
+def test_ending_the_ui_ends_its_whole_group_and_frees_the_port(tmp_path: Path) -> None:
+    pids = tmp_path / "pids"
+    server = ["sh", "-c", f"sleep 100 & echo $! >{pids}; wait"]
+    code = f"from tuner.cli.ui import _wait_for; raise SystemExit(_wait_for({server!r}))"
+    with subprocess.Popen([sys.executable, "-c", code]) as ui:
+        wait_until(lambda: pids.exists() and pids.read_text().strip())
+        ui.send_signal(signal.SIGTERM)
+        assert ui.wait(timeout=20) == 0
+    worker = Path("/proc", pids.read_text().strip(), "stat")
+    wait_until(lambda: not worker.exists() or worker.read_text().split()[2] == "Z")
+
+
+def wait_until(holds: Callable[[], object], limit_s: float = 20.0) -> None:
+    end = time.monotonic() + limit_s
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -238,6 +238,14 @@ def test_what_is_spoiled_twice_stands(bench: Bench) -> None:
     assert bench.runs(1)[1].facts["contaminated"] == "foreign load"
 
 
+def test_on_a_machine_that_is_busy_all_the_time_disturbed_runs_are_no_longer_repeated(bench: Bench) -> None:
+    file = study_file(trials=8, confirm=ConfirmSettings(finalists=0))
+    bench.run(file, lambda spec, nth: on_search(spec, nth, contaminated(line(spec.config))))
+    assert [len(bench.runs(number)) for number in range(1, 8)] == [2, 2, 2, 1, 1, 1, 1]
+    assert sum("busy all the time" in said for said in bench.notes.said) == 1
+    assert not any(run.is_discarded for run in bench.runs(7))
+
+
 @pytest.mark.parametrize("kind", ["crash", "unsupported", "missing_metric", "non_finite", "engine_start"])
 @pytest.mark.parametrize("is_contaminated", [False, True])
 def test_a_failure_of_its_own_is_never_measured_again(bench: Bench, kind: str, is_contaminated: bool) -> None:

@@ -1,0 +1,75 @@
+"""Part (b): the driver of one study is killed again and again, at moments drawn by chance, and started again."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import time
+from typing import Any
+
+from tests.faults.processes import wait_until
+from tests.long.ground import Ground, Row, ground, runs, wrong_in_the_end
+
+EARLY_SHARE = 0.25  # of the kills come while the program starts; the others once it measures
+EARLY_S, LATE_S = 8.0, 1.5
+TRIALS_PER_KILL = 6  # a run must not measure more than that before it is killed, or the study ends too soon
+START_WITHIN_S = 120.0
+
+Finished = dict[str, Any]
+"""What was recorded of each measurement that had ended, by its id."""
+
+
+def killed_drivers(kills: int, seed: int = 0) -> list[Row]:
+    """One study of no-op trials, its driver killed up to ``kills`` times; a study that is done earlier says so."""
+    chance = random.Random(seed)
+    with ground() as place:
+        budget = 6 + TRIALS_PER_KILL * kills
+        place.write_space(budget)
+        killed, lost = 0, list[str]()
+        while killed < kills:
+            driver = place.start()
+            seen = _killed_at_a_moment(place, driver, chance)
+            if seen is None:
+                break
+            killed += 1
+            lost += _gone(seen, place)
+        seen = _finished(place)
+        status = place.run()
+        lost += _gone(seen, place) + wrong_in_the_end(place.record(), budget)
+        if status != 0:
+            lost.append(f"exit status {status}: {place.said()[-300:]}")
+        cut = sum(run.failure_kind == "interrupted" for run in runs(place.record()))
+        what = f"the driver killed {killed} times over {budget} trials"
+        return [Row(what, f"exit {status}; interrupted {cut}", tuple(lost), place.left())]
+
+
+def _killed_at_a_moment(
+    place: Ground, driver: subprocess.Popen[bytes], chance: random.Random
+) -> Finished | None:
+    """SIGKILL the driver, early or while it measures; what had ended just before. None where it was done by itself."""
+    if chance.random() < EARLY_SHARE:
+        time.sleep(chance.uniform(0, EARLY_S))
+    else:
+        before = len(runs(place.record()))
+        wait_until(lambda: driver.poll() is not None or len(runs(place.record())) > before, START_WITHIN_S)
+        time.sleep(chance.uniform(0, LATE_S))
+    seen = _finished(place)
+    if driver.poll() is not None:
+        return None
+    driver.kill()
+    driver.wait()
+    return seen
+
+
+def _finished(place: Ground) -> Finished:
+    return {
+        run.measurement_id: (run.outcome, run.failure_kind, dict(run.metrics), run.ended_at)
+        for run in runs(place.record())
+        if run.outcome is not None
+    }
+
+
+def _gone(seen: Finished, place: Ground) -> list[str]:
+    """What had ended before and is not there any more as it was."""
+    now = _finished(place)
+    return [f"{name} was finished and is gone or changed" for name in seen if now.get(name) != seen[name]]
