@@ -4,6 +4,10 @@ Noise has two levels: within a run (a run's own interval) and between runs. One 
 which is too narrow, so the baseline's repeats lend every configuration their between-run spread until it
 has enough runs of its own. Throughput, time, memory and loss scale, so a spread is carried over as a share
 of the value.
+
+Intervals of one value are ``value -+ reach``, except that a positive metric's never reach 0: its ends are
+``value x exp(-+ reach / value)``, the same for a small share and lopsided for a large one. A fraction's ends
+stay within 0 and 1.
 """
 
 from __future__ import annotations
@@ -16,13 +20,16 @@ from statistics import NormalDist, fmean, median, stdev
 
 from trials.contract import MetricValue, Outcome
 from tuner import student_t
-from tuner.objectives import Bound
+from tuner.objectives import Bound, Objective
 from tuner.records.rows import MeasurementRecord
 
 CONFIDENCE = 0.95
 _Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 _FOREIGN = 2.0
 """A configuration this many times noisier than what it is pooled with is judged by its own spread alone."""
+_LARGEST_EXPONENT = 20.0
+"""The ends of an interval stay within exp(20) of the middle, a number that can be shown and written."""
+_LOPSIDED_FROM = 1.2
 _SMALLEST_SPREAD = 1e-7
 """Share of the value that a prediction allows a metric that never moved (last digits of a sum)."""
 
@@ -49,7 +56,8 @@ class Spread:
 class Estimate:
     """A metric of one configuration over its runs.
 
-    ``value`` is the mean of the runs and ``low``/``high`` its 95% interval (None where it cannot be given).
+    ``value`` is the mean of the runs and ``low``/``high`` its 95% interval (None where it cannot be given),
+    lopsided where it is wide and the values are positive.
     ``within`` and ``between`` are the standard deviations inside a run and from run to run (None unknown);
     ``spread`` is what was used for one run, with ``degrees`` of freedom; ``n`` counts samples over all runs.
     """
@@ -85,7 +93,8 @@ class LimitStatus(StrEnum):
 class Difference:
     """One value against another: ``value`` with its 95% interval (None where it cannot be given).
 
-    A ratio (neutral at 1) where both values are positive, else a difference (neutral at 0).
+    A ratio (neutral at 1) where both values are positive, else a difference (neutral at 0). ``degrees``
+    are the degrees of freedom that the interval was made with.
     """
 
     value: float
@@ -93,12 +102,34 @@ class Difference:
     high: float | None
     is_ratio: bool
     method: str
+    degrees: float = math.inf
 
     @property
     def is_beyond_noise(self) -> bool:
         """True when the interval excludes 'no difference'."""
         neutral = 1.0 if self.is_ratio else 0.0
         return self.low is not None and self.high is not None and not self.low <= neutral <= self.high
+
+    def is_improvement(self, objective: Objective, among: int = 1) -> bool:
+        """True when the interval excludes 'no difference' and the difference is to the better.
+
+        Who picks the best of several looks for luck: ``among`` so many differences, the interval of each is
+        widened until all hold together with 95% confidence.
+        """
+        neutral = 1.0 if self.is_ratio else 0.0
+        if not self.is_beyond_noise or not objective.loss(self.value) < objective.loss(neutral):
+            return False
+        assert self.low is not None and self.high is not None  # known, where it is beyond noise
+        distances = [abs(self._scaled(end) - self._scaled(self.value)) for end in (self.low, self.high)]
+        share = (1 - CONFIDENCE) / 2
+        wider = student_t.quantile(1 - share / among, self.degrees) / student_t.quantile(
+            1 - share, self.degrees
+        )
+        return abs(self._scaled(self.value)) > max(distances) * wider
+
+    def _scaled(self, value: float) -> float:
+        """On the scale where the interval is even, with 'no difference' at 0."""
+        return math.log(value) if self.is_ratio else value
 
 
 def usable_runs(measurements: Iterable[MeasurementRecord], metric: str) -> list[MeasurementRecord]:
@@ -158,12 +189,13 @@ def pool_values(
         if spread is None
         else student_t.quantile(0.5 + CONFIDENCE / 2, degrees) * spread / len(values) ** 0.5
     )
+    low, high = (None, None) if half is None else _ends(value, half, values, runs[0].unit)
     flags = runs[0].flags if len(runs) == 1 else tuple(dict.fromkeys(f for run in runs for f in run.flags))
     return Estimate(
         value=value,
         unit=runs[0].unit,
-        low=None if half is None else value - half,
-        high=None if half is None else value + half,
+        low=low,
+        high=high,
         n_runs=len(values),
         n=sum(run.n or 1 for run in runs),
         within=within,
@@ -191,9 +223,13 @@ def limit_status(bound: Bound, estimate: Estimate | None) -> LimitStatus:
 
 
 def prediction_interval(
-    values: Sequence[float], confidence: float = CONFIDENCE, within: float = 0.0, prior: Spread | None = None
+    values: Sequence[float],
+    confidence: float = CONFIDENCE,
+    within: float = 0.0,
+    prior: Spread | None = None,
+    unit: str = "",
 ) -> tuple[float, float]:
-    """Where one more run will land, from the values of earlier runs.
+    """Where one more run will land, from the values of earlier runs; ``unit`` "fraction" keeps it in 0 to 1.
 
     Holds the uncertainty of the mean and the scatter of a single run. ``within`` (standard deviation inside
     a run) is the least spread that is believed: three runs that agree by luck promise too much. ValueError
@@ -211,7 +247,15 @@ def prediction_interval(
     reach = (
         student_t.quantile(0.5 + confidence / 2, estimate.degrees) * spread * math.sqrt(1 + 1 / len(values))
     )
-    return estimate.value - reach, estimate.value + reach
+    return _ends(estimate.value, reach, values, unit)
+
+
+def is_lopsided(value: float, low: float, high: float) -> bool:
+    """True where one side of an interval is over 20% longer than the other, so that one ± misleads."""
+    below, above = value - low, high - value
+    if not math.isfinite(below + above):
+        return False
+    return max(below, above) > _LOPSIDED_FROM * min(below, above) + 1e-9 * abs(value)
 
 
 def gain_over_baseline(trial: Estimate, baseline: Estimate) -> Difference:
@@ -284,6 +328,16 @@ def _spread_of_one_run(
     return 0.0, math.inf, f"the same in {n} runs"
 
 
+def _ends(middle: float, reach: float, values: Sequence[float], unit: str) -> tuple[float, float]:
+    """The interval's ends; see the top of this file."""
+    if unit == "fraction":
+        return max(middle - reach, min(0.0, *values)), min(middle + reach, max(1.0, *values))
+    if min(values) <= 0:
+        return middle - reach, middle + reach
+    exponent = min(reach / middle, _LARGEST_EXPONENT)
+    return middle * math.exp(-exponent), middle * math.exp(exponent)
+
+
 def _within(runs: Sequence[MetricValue]) -> float | None:
     errors = [(run.high - run.low) / (2 * _Z) for run in runs if run.low is not None and run.high is not None]
     finite = [error for error in errors if math.isfinite(error)]
@@ -298,7 +352,7 @@ def difference_of(
     if error is None:
         return Difference(turn(center), None, None, is_ratio, method)
     reach = student_t.quantile(0.5 + CONFIDENCE / 2, degrees) * error
-    return Difference(turn(center), turn(center - reach), turn(center + reach), is_ratio, method)
+    return Difference(turn(center), turn(center - reach), turn(center + reach), is_ratio, method, degrees)
 
 
 def _welch(errors: tuple[float, float], degrees: tuple[float, float]) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.contract import Measurement, Outcome, Purpose, TrialSpec
+from trials.metrics import unit_of
 from tuner.comparison import Spread, prediction_interval
 from tuner.execution.local import LocalExecutor
 from tuner.execution.protocol import ExecutionError, Executor, Job, Signal, Slots
@@ -19,6 +20,8 @@ from tuner.loop.tickets import what_spoiled
 
 FAMILY_CONFIDENCE = 0.95
 """Confidence that all metrics of an unchanged configuration land inside, shared among them."""
+WIDEST = 0.5
+"""An interval that reaches further than this share of its middle to either side says little."""
 
 
 class VerifyError(Exception):
@@ -36,10 +39,13 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """inside, outside, or missing."""
+        """inside, outside, missing, or wide: inside an interval that nearly anything would be inside of."""
         if self.measured is None:
             return "missing"
-        return "inside" if self.low <= self.measured <= self.high else "outside"
+        if not self.low <= self.measured <= self.high:
+            return "outside"
+        middle, reach = (self.low + self.high) / 2, (self.high - self.low) / 2
+        return "wide" if reach > WIDEST * abs(middle) else "inside"
 
 
 @dataclass(frozen=True)
@@ -50,8 +56,17 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """True when every metric lies inside."""
+        """True when every metric lies inside an interval that is narrow enough to mean something."""
         return all(c.verdict == "inside" for c in self.comparisons)
+
+    @property
+    def conclusion(self) -> str:
+        """The verdicts in one line: one that disagrees weighs more than one that says little."""
+        if self.agrees:
+            return "agrees with the export"
+        if all(c.verdict in ("inside", "wide") for c in self.comparisons):
+            return "cannot tell: too noisy to compare"
+        return "does NOT agree with the export"
 
     def as_json(self) -> dict[str, Any]:
         """Plain values."""
@@ -110,11 +125,12 @@ def _comparisons(basis: Mapping[str, Any], run: Measurement) -> list[Comparison]
         spread = basis.get("spread", {}).get(metric)
         try:
             within, prior = basis.get("within", {}).get(metric, 0.0), Spread(**spread) if spread else None
-            low, high = prediction_interval(values, confidence, within, prior)
+            now = run.metrics.get(metric)
+            unit = unit_of(metric) if now is None else now.unit
+            low, high = prediction_interval(values, confidence, within, prior, unit)
         except ValueError as problem:
             raise VerifyError(f"{metric}: {problem}; export a confirmed trial") from problem
-        measured = run.metrics[metric].value if metric in run.metrics else None
-        found.append(Comparison(metric, measured, low, high))
+        found.append(Comparison(metric, None if now is None else now.value, low, high))
     if not found:
         raise VerifyError(f"the file holds no earlier value of {', '.join(judged)}; export again")
     return found

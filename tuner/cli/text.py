@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
+from tuner.comparison import is_lopsided
 from tuner.space.yaml_source import read_scalar
 
 _LONGEST_LINE = 160
@@ -52,13 +53,18 @@ def shown_number(value: float | None) -> str:
 
 
 def shown_measure(value: float, low: float | None, high: float | None) -> str:
-    """A value with half its 95% interval, to the digits that the interval leaves: ``15,680 ± 120``."""
+    """A value with half its 95% interval, to the digits that the interval leaves: ``15,680 ± 120``.
+
+    ``100 (60 to 170)`` where the interval's sides differ.
+    """
     if low is None or high is None:
         return shown_number(value)
     half = (high - low) / 2
     if not 0 < half < math.inf or not math.isfinite(value):
         return f"{shown_number(value)} ± {shown_number(half)}"
     digits = _digits_after_point(value, half)
+    if is_lopsided(value, low, high):
+        return f"{_rounded(value, digits)} ({shown_number(low)} to {shown_number(high)})"
     return f"{_rounded(value, digits)} ± {_rounded(half, digits)}"
 
 

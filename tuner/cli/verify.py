@@ -26,7 +26,7 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
     """Measure the configuration in FILE again and say whether it lands where one more run should.
 
     One cold run is thrown away, one counts. Exit code 0: every metric that the study judged by lies in its
-    prediction interval; 1: one does not, or the run failed.
+    prediction interval; 1: one does not, or its interval is too wide to tell, or the run failed.
     """
     from tuner.execution.protocol import ExecutionError
     from tuner.export.reading import ExportError, read_document
@@ -50,14 +50,14 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
                 c.metric,
                 _shown(c.measured),
                 f"{_shown(c.low)} to {_shown(c.high)}",
-                c.verdict,
+                "says little" if c.verdict == "wide" else c.verdict,
             ]
             for c in outcome.comparisons
         ]
         click.echo(
             table(rows, ["metric", "measured now", "expected of one more run", "verdict"], terminal_width())
         )
-        click.echo("agrees with the export" if outcome.agrees else "does NOT agree with the export")
+        click.echo(outcome.conclusion)
     return ExitCode.DONE if outcome.agrees else ExitCode.STUDY_FAILED
 
 

@@ -62,7 +62,7 @@ def measurement_of(report: Report, spec: TrialSpec) -> Measurement:
     return _completed(measurement, report, spec)
 
 
-def cut_before_it_ended(why: str = "the run was interrupted") -> Measurement:
+def cut_before_it_ended(why: str = "the run was interrupted, or its wall time was over") -> Measurement:
     """What a job is handed back as that was cut before its supervisor could report."""
     return Measurement.failed(FailureKind.INTERRUPTED, f"cut before it ended: {why}")
 
@@ -90,7 +90,7 @@ def _cut(report: Report, spec: TrialSpec) -> tuple[FailureKind, str] | None:
             return FailureKind.OUT_OF_MEMORY, _memory_message(report, spec)
         case "interrupted" | "driver_gone" | "supervisor_gone":
             return FailureKind.INTERRUPTED, "cut before it ended: " + {
-                "interrupted": "the run was interrupted",
+                "interrupted": "the run was interrupted, or its wall time was over",
                 "driver_gone": "the driver went away",
                 "supervisor_gone": "its supervisor went away",
             }[report.reason]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from typing import Any
 
-from tuner.comparison import Difference, Estimate
+from tuner.comparison import Difference, Estimate, is_lopsided
+from tuner.objectives import Objective
 from tuner.results.model import BASELINE, TrialResult
 
 _FACTOR_FROM = 1.5
@@ -19,16 +21,22 @@ def number_text(value: float, digits: int = 5) -> str:
         return str(value)
     if value and 10 ** (digits - 1) <= abs(value) < 1e9:
         return f"{round(value, digits - 1 - math.floor(math.log10(abs(value)))):,.0f}"
-    return f"{value:.{digits}g}"
+    return f"{value:,.{digits}g}"
 
 
 def estimate_text(estimate: Estimate | None) -> str:
-    """``24,892 ± 140 tokens/s``, half of the 95% interval; a dash where there is no value."""
+    """``24,892 ± 140 tokens/s``, half of the 95% interval; a dash where there is no value.
+
+    ``100 (60 to 170) tokens/s`` where the interval's sides differ.
+    """
     if estimate is None:
         return "–"
     unit = f" {estimate.unit}" if estimate.unit not in ("", "1") else ""
     if estimate.low is None or estimate.high is None:
         return f"{number_text(estimate.value)}{unit}"
+    if is_lopsided(estimate.value, estimate.low, estimate.high):
+        ends = f"{number_text(estimate.low, 3)} to {number_text(estimate.high, 3)}"
+        return f"{number_text(estimate.value)} ({ends}){unit}"
     return f"{number_text(estimate.value)} ± {number_text((estimate.high - estimate.low) / 2, 2)}{unit}"
 
 
@@ -37,6 +45,27 @@ def gain_text(gain: Difference) -> str:
     if gain.low is None or gain.high is None:
         return f"{_gain(gain.value, gain)}, interval unknown"
     return f"{_gain(gain.value, gain)} ({_gain(gain.low, gain)} to {_gain(gain.high, gain)})"
+
+
+def against_baseline(trial: TrialResult, objectives: Sequence[Objective]) -> str:
+    """``x3.93 samples_per_s, val_loss_nats within noise``; '' where there is no baseline to compare with."""
+    gains = [(o, trial.gain[o.metric]) for o in objectives if o.metric in trial.gain]
+    return ", ".join(_against(objective, gain) for objective, gain in gains)
+
+
+def _against(objective: Objective, gain: Difference) -> str:
+    if gain.low is None:
+        return f"{_times(gain)} {objective.metric} (noise unknown)"
+    if not gain.is_beyond_noise:
+        return f"{objective.metric} within noise"
+    return f"{_times(gain)} {objective.metric}{'' if gain.is_improvement(objective) else ' (worse)'}"
+
+
+def _times(gain: Difference) -> str:
+    """``x3.93``, with more digits near 1; a difference with its sign."""
+    if not gain.is_ratio:
+        return f"{gain.value:+.3g}"
+    return f"x{number_text(gain.value, 3 if abs(gain.value - 1) > 0.1 else 5)}"
 
 
 def value_text(value: Any, length: int = 60) -> str:
