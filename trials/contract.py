@@ -188,7 +188,15 @@ class Measurement:
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old content or the whole new one, also after a power cut."""
+    """Write a file so that a reader sees the old content or the whole new one, also after a power cut.
+
+    A link keeps pointing where it does, and a device or a pipe is written to, never replaced by a file.
+    """
+    path = path.resolve() if path.is_symlink() else path
+    if path.exists() and not path.is_file():
+        with path.open("w", encoding="utf-8") as stream:
+            stream.write(text)
+        return
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with temporary.open("w", encoding="utf-8") as stream:

@@ -284,7 +284,7 @@ def paired_difference(
     if n < 2:
         return Difference(mean, None, None, False, "one pair")
     reach = student_t.quantile(0.5 + confidence / 2, n - 1) * standard_deviation(differences) / math.sqrt(n)
-    return Difference(mean, mean - reach, mean + reach, False, f"{n} pairs")
+    return Difference(mean, mean - reach, mean + reach, False, f"{n} pairs", n - 1)
 
 
 def repeats_needed(

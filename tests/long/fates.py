@@ -19,7 +19,8 @@ TYPED_AS = {
     "killed": ("killed",),
     "garbage": ("missing_metric", "non_finite"),
 }
-GARBAGE = (b"", b"\xff\x00\xfe garbage", b"[1, 2", b'{"speed": "fast"}', b'{"speed": NaN, "cost": 1e999}')
+NOT_FINITE = b'{"speed": NaN, "cost": 1e999}'
+GARBAGE = (NOT_FINITE, b"", b"\xff\x00\xfe garbage", b"[1, 2", b'{"speed": "fast"}')
 TAKEN_BYTES = 2**29
 
 

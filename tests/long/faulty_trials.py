@@ -96,4 +96,6 @@ def _memory_row(memory: MemoryOfDriver, trials: int) -> Row:
     growth = found[1] / found[0] - 1
     left = (f"{growth:+.1%}",) if growth >= MOST_GROWTH else ()
     peak = max(mib for _, mib in memory.seen)
-    return Row(what, f"{found[0]:.0f} to {found[1]:.0f} MiB ({growth:+.1%}), {peak:.0f} with the report", left=left)
+    return Row(
+        what, f"{found[0]:.0f} to {found[1]:.0f} MiB ({growth:+.1%}), {peak:.0f} with the report", left=left
+    )

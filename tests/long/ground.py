@@ -66,7 +66,15 @@ class Ground:
 
     def write_space(self, trials: int, *, is_faulty: bool = False, **changed: Any) -> None:
         """A study of no-op trials over x, all fine unless ``is_faulty``; ``changed`` replaces sections of the file."""
-        command = ["{python}", "-I", "-S", fates.__file__, "{x}", "{trial_dir}", *([] if is_faulty else ["fine"])]
+        command = [
+            "{python}",
+            "-I",
+            "-S",
+            fates.__file__,
+            "{x}",
+            "{trial_dir}",
+            *([] if is_faulty else ["fine"]),
+        ]
         goals = [
             {"metric": "speed", "direction": "maximize"},
             {"metric": "cost", "direction": "minimize"},

@@ -14,6 +14,7 @@ from tuner.comparison import (
     LimitStatus,
     Spread,
     gain_over_baseline,
+    is_lopsided,
     limit_status,
     noise_floor,
     paired_difference,
@@ -58,8 +59,8 @@ def test_a_single_run_borrows_the_baselines_spread_because_its_own_interval_is_t
     assert (
         alone is not None and with_prior is not None and alone.low is not None and with_prior.low is not None
     )
-    assert alone.low == pytest.approx(99)
-    assert 100 - with_prior.low == pytest.approx(stats.t.ppf(0.975, 2) * 1.0)
+    assert alone.low == pytest.approx(100 * math.exp(-0.01))
+    assert with_prior.low == pytest.approx(100 * math.exp(-stats.t.ppf(0.975, 2) / 100))
 
 
 def test_a_single_run_without_any_spread_has_no_interval() -> None:
@@ -134,10 +135,36 @@ def test_a_prediction_allows_a_metric_that_never_moved_its_last_digits_only() ->
 def test_a_prediction_is_the_t_interval_of_one_more_run() -> None:
     low, high = prediction_interval([98.0, 100.0, 102.0])
     reach = stats.t.ppf(0.975, 2) * 2 * math.sqrt(4 / 3)
-    assert low == pytest.approx(100 - reach)
-    assert high == pytest.approx(100 + reach)
+    assert low == pytest.approx(100 * math.exp(-reach / 100))
+    assert high == pytest.approx(100 * math.exp(reach / 100))
+    below, above = prediction_interval([-2.0, 0.0, 2.0])
+    assert (below, above) == pytest.approx((-reach, reach))
     narrow, wide = prediction_interval([98, 100, 102], 0.9), prediction_interval([98, 100, 102], 0.99)
     assert wide[0] < narrow[0] < narrow[1] < wide[1]
+
+
+def test_a_wide_interval_of_positive_values_stays_above_zero_and_a_narrow_one_is_even() -> None:
+    wild = pool_values(values(20, 100, 300))
+    assert wild.low is not None and wild.high is not None and 0 < wild.low < 20 and wild.high > 300
+    low, high = prediction_interval([20.0, 100.0, 300.0], 0.999)
+    assert 0 < low < wild.low and wild.high < high < math.inf
+    calm = pool_values(values(999, 1000, 1001))
+    assert calm.low is not None and calm.high is not None
+    assert calm.high - 1000 == pytest.approx(1000 - calm.low, rel=0.01)
+    assert not is_lopsided(1000, calm.low, calm.high) and is_lopsided(140, wild.low, wild.high)
+
+
+def test_the_interval_of_a_fraction_stays_between_0_and_1() -> None:
+    found = pool_values([MetricValue(value, "fraction") for value in (0.9, 0.97, 1.0)])
+    assert found.high == 1.0 and found.low is not None and 0.8 < found.low < 0.9
+    low, high = prediction_interval([0.02, 0.2, 0.0], unit="fraction")
+    assert low == 0.0 and 0.2 < high < 1.0
+
+
+def test_the_best_of_many_differences_needs_a_wider_margin_than_one_alone() -> None:
+    gain = gain_over_baseline(pool_values(values(102, 103, 104)), pool_values(values(99, 100, 101)))
+    assert gain.is_improvement(UP) and not gain.is_improvement(UP, among=20)
+    assert not gain.is_improvement(objective("x", "minimize"))
 
 
 def test_runs_that_agree_by_luck_do_not_promise_more_than_one_run_knows() -> None:

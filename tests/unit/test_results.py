@@ -377,9 +377,89 @@ def test_a_recommendation_says_what_it_gives_up_and_that_it_is_not_confirmed() -
     assert found is not None
     assert "not confirmed" in found.reason
     assert found.gives_up == (
-        "tokens_per_s 2800 tokens/s instead of 3000 (trial 1), 6.7% lower",
+        "tokens_per_s 2,800 tokens/s instead of 3,000 (trial 1), 6.7% lower",
         "val_loss_nats 2.05 nats instead of 2 (trial 5), 2.5% higher",
     )
+
+
+def worse_knee(*more: TrialRecord) -> StudyRecord:
+    """The knee is trial 8: slower than the baseline for sure, and its loss is within noise."""
+    return study(confirmed_baseline(), confirmed(8, 610, 2.295), *more)
+
+
+def test_a_pick_that_is_surely_better_in_nothing_makes_room_for_the_rules_next_that_is() -> None:
+    result = judge(worse_knee(confirmed(5, 3930, 2.299)))
+    assert set(result.front) == {5, 8}
+    found = recommend(result, Selection("minimize", LOSS))
+    assert found is not None and found.trial == 5
+    assert found.reason == (
+        "smallest val_loss_nats of the front; trial 8, first by this rule, is not surely better than the "
+        "baseline; against the baseline x3.93 tokens_per_s, val_loss_nats within noise"
+    )
+
+
+def test_the_next_by_the_rule_keeps_within_what_the_rule_allows() -> None:
+    """Trial 8 is first within 0.02 of the best loss; trial 6 gains most in speed, but is not within."""
+    trials = (confirmed(8, 1001, 2.293), confirmed(5, 940, 2.280), confirmed(6, 1400, 2.60))
+    found = recommend(
+        judge(study(confirmed_baseline(), *trials)), Selection("maximize", THROUGHPUT, {LOSS: 0.02})
+    )
+    assert found is not None and found.trial == 6
+    assert "no member of the front has val_loss_nats within 0.02" in found.reason
+    assert "trial 8, first by this rule, is not surely better" in found.reason
+
+
+def test_where_no_member_of_the_front_is_surely_better_the_baseline_is_recommended() -> None:
+    record = worse_knee(confirmed(5, 1004, 2.299))
+    for selection in (Selection(), Selection("minimize", LOSS), Selection("first_objective")):
+        found = recommend(judge(record), selection)
+        assert found is not None
+        assert (found.trial, found.reason) == (
+            0,
+            "no member of the front is surely better than the baseline",
+        )
+
+
+def test_a_baseline_that_breaks_a_limit_is_not_recommended_in_their_place() -> None:
+    record = replace(worse_knee(), constraints=(limit(THROUGHPUT, "max", 900),))
+    record = replace(record, bounds=(limit(THROUGHPUT, "max", 900).freeze(None),))
+    found = judge(record).recommended
+    assert found is not None and found.trial == 8
+    assert "against the baseline x0.61 tokens_per_s (worse), val_loss_nats within noise" in found.reason
+
+
+def test_a_front_without_intervals_is_chosen_from_as_it_is_and_says_so() -> None:
+    once = baseline({THROUGHPUT: [1000.0], LOSS: [2.3]})
+    found = judge(study(once, searched(1, 900, 2.2), searched(2, 800, 2.1))).recommended
+    assert found is not None and found.trial in (1, 2)
+    assert "tokens_per_s (noise unknown)" in found.reason
+    assert found.reason.endswith("(not confirmed: single runs only)")
+
+
+def test_the_only_confirmed_member_is_not_called_the_only_member() -> None:
+    alone = judge(study(confirmed_baseline(), confirmed(1, 2000, 2.2))).recommended
+    among = judge(study(confirmed_baseline(), confirmed(1, 2000, 2.2), searched(2, 1500, 2.0))).recommended
+    assert alone is not None and alone.reason.startswith("the only member of the front;")
+    assert among is not None and among.reason.startswith("the only confirmed member of the front;")
+
+
+def test_a_baseline_with_several_runs_is_not_called_a_single_run() -> None:
+    several = judge(study(baseline(BASE), searched(1, 900, 2.4))).recommended
+    single = judge(study(baseline({THROUGHPUT: [1000.0], LOSS: [2.3]}), searched(1, 900, 2.4))).recommended
+    assert several is not None and (several.trial, several.reason) == (0, "the only member of the front")
+    assert single is not None and single.reason.endswith("(not confirmed: single runs only)")
+
+
+def test_a_simpler_pick_is_named_once() -> None:
+    record = study(
+        confirmed_baseline(a=0, b=0),
+        confirmed(1, 1500, 2.299, a=1, b=1),
+        confirmed(2, 1498, 2.298, a=1, b=0),
+    )
+    found = recommend(judge(record), Selection("first_objective"))
+    assert found is not None and found.trial == 2
+    assert found.reason.startswith("simpler (1 change from the baseline) than trial 1 (2 changes from")
+    assert "trial 2" not in found.reason
 
 
 def test_the_rule_noted_with_the_study_is_the_default() -> None:

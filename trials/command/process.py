@@ -19,6 +19,7 @@ from trials.command.output import Output
 from trials.measurement.memory import process_tree
 
 CHUNK_BYTES = 64 * 1024
+LONGEST_LOG_BYTES = 64 * 1024 * 1024  # what a program prints beyond is read for patterns, and not kept
 _LEFT_IN_PIPE_BYTES = 1024 * 1024  # the most that a pipe can hold; a daemon left behind may write for ever
 _LOOK_EVERY_S = 1.0  # a faster look would cost the program (3% at 10 Hz)
 _KIB_PER_GIB = 1024 * 1024
@@ -126,6 +127,7 @@ class _Watch:
         self._output = output
         self._log = log
         self.log_error: str | None = None
+        self._logged = 0
 
     def until_end(self, pid: int, read_end: int) -> float:
         """Return when the program has ended: the largest sum of its processes in GiB (0: never looked)."""
@@ -166,7 +168,8 @@ class _Watch:
 
     def _pass_on(self, chunk: bytes) -> bool:
         self._output.feed(chunk)
-        rest = memoryview(chunk)
+        rest = memoryview(chunk)[: max(0, LONGEST_LOG_BYTES - self._logged)]
+        self._logged += len(chunk)
         while rest and self.log_error is None:
             try:
                 rest = rest[os.write(self._log, rest) :]

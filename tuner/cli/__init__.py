@@ -59,8 +59,23 @@ def cli(context: click.Context) -> None:
         context.exit(ExitCode.BAD_INPUT)
 
 
+def open_standard_streams() -> None:
+    """Give a program that was started with closed streams (a daemon, ``>&-``) the null device.
+
+    Otherwise the next file that is opened, the records perhaps, would get the number of standard output.
+    """
+    for descriptor, name, mode in ((0, "stdin", "r"), (1, "stdout", "w"), (2, "stderr", "w")):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(descriptor, mode, closefd=False))
+
+
 def main() -> None:
     """Entry point of the ``tuner`` program."""
+    open_standard_streams()
     if COMPLETION_VARIABLE in os.environ:
         from tuner.cli.completion import answer
 

@@ -61,7 +61,7 @@ def export(
             raise CliError(f"--to {target} writes every trial; leave out --pick and --trial")
         return export_study(study, target, output, records)
     selection = None if pick is None else _selection(pick)
-    path = None if output is None else output_path(output)
+    path = None if output in (None, "-") else output_path(output)
     record, location = read_study(study, records)
     result = judge(record, selection=selection)
     if selection is not None:

@@ -175,7 +175,9 @@ def _last_lines(file: StudyFile, records: Records, ending: Ending, wishes: Wishe
     if ending.is_interrupted:
         place = records.location.removeprefix("sqlite:///")
         lines.append(f"everything measured is saved in {place}; go on with: {wishes.go_on(file)}")
-    elif result is not None and len(result.trials) == 1 and file.budget.trials > 1 and file.budget.wall_time_s:
+    elif (
+        result is not None and len(result.trials) == 1 and file.budget.trials > 1 and file.budget.wall_time_s
+    ):
         lines.append(
             f"nothing was searched: the baseline took the time; go on with: {wishes.go_on(file)} "
             f"--set 'budget.wall_time={2 * file.budget.wall_time_s:.0f} s'"

@@ -108,7 +108,7 @@ def _memory_message(report: Report, spec: TrialSpec) -> str:
     peak = f"peak {report.peak_bytes / GIB:.2f} GiB seen"
     if spec.memory_limit_gib is None:
         return f"the kernel killed it because the machine ran out of memory ({peak})"
-    return f"went over resources.memory_gib = {spec.memory_limit_gib:g} ({peak}); allow more or try less"
+    return f"went over resources.memory = {spec.memory_limit_gib:g} GiB ({peak}); allow more or try less"
 
 
 def _without_result(report: Report, problem: str) -> tuple[FailureKind, str]:

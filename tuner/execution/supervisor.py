@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import select
 import shutil
 import socket
 import subprocess
@@ -28,6 +29,10 @@ from tuner.execution.placement import Holding, shortage, usable_cores, usable_gp
 COMMAND_FILE = "command.txt"
 PROGRAM = (sys.executable, "-m", "trials")
 _GUARDIAN = (sys.executable, "-I", "-S", guardian.__file__)
+
+
+_GUARDIAN_GRACE_S = 30.0
+"""A guardian ends its trial within a second of the time limit; one that takes so much longer is stuck."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +131,8 @@ class Supervisor:
             theirs.close()
             try:
                 guardian.send(ours.fileno(), self._request(spec, environment | mark))
+                if not _answers(ours, spec.timeout_s):
+                    process.kill()  # somebody stopped the guardian, and with it the trial's own time limit
                 message = guardian.receive(ours.fileno())
             except OSError:
                 message = None  # the guardian was killed before it could take the job or report
@@ -146,6 +153,13 @@ class Supervisor:
             "memory_limit_bytes": None if limit_gib is None else int(limit_gib * GIB),
             "lease_fd": self.lease_fd,
         }
+
+
+def _answers(guardian_end: socket.socket, timeout_s: float | None) -> bool:
+    """Whether the guardian reports within the trial's time and a grace for ending it."""
+    poll = select.poll()
+    poll.register(guardian_end, select.POLLIN)
+    return bool(poll.poll(None if timeout_s is None else (timeout_s + _GUARDIAN_GRACE_S) * 1000))
 
 
 def _loader_path() -> dict[str, str]:

@@ -17,9 +17,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tuner.execution.guardian import GIVE_UP_S
+from tuner.execution.guardian import GIVE_UP_S, kill
 from tuner.execution.marks import MARK_VARIABLE, driver_mark, driver_of, is_trial_mark, marked_processes
 from tuner.execution.orphans import end_orphans
+
+_RAY_TITLE = b"ray::"
 
 
 @contextmanager
@@ -44,6 +46,28 @@ def swept(folder: Path) -> Iterator[None]:
         sweeper.wait()
 
 
+def end_ray_in(folder: str) -> None:
+    """SIGKILL Ray's processes that hold a file in its folder.
+
+    They write their title over what /proc shows of their environment, at times over the mark as well.
+    """
+    give_up_at = time.monotonic() + GIVE_UP_S
+    while (pids := list(_ray_in(f"{os.path.realpath(folder)}/"))) and time.monotonic() < give_up_at:
+        for pid in pids:
+            kill(pid)
+        time.sleep(0.02)
+
+
+def _ray_in(prefix: str) -> Iterator[int]:
+    for process in Path("/proc").iterdir():
+        try:
+            if process.name.isdigit() and (process / "cmdline").read_bytes().startswith(_RAY_TITLE):
+                if any(str(fd.readlink()).startswith(prefix) for fd in (process / "fd").iterdir()):
+                    yield int(process.name)
+        except OSError:
+            continue  # it ended meanwhile, or is not ours to look at
+
+
 def main() -> None:
     """Wait for the driver's end, then sweep."""
     mark, folder = sys.argv[1:]
@@ -56,6 +80,7 @@ def main() -> None:
             break
         time.sleep(0.02)
     end_orphans(lambda found: driver_of(found) == mark)
+    end_ray_in(folder)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -56,6 +56,8 @@ class Database:
         self._engine = engine
         self._writer = engine.execution_options(tuner_is_writing=True)
         self._give_up_s = 2 * busy_timeout_s
+        self._file = Path(engine.url.database or "") if _is_file(engine.url) else None
+        self._inode: int | None = None
 
     def read(self, work: Callable[[Connection], T]) -> T:
         """Run ``work`` on one consistent view."""
@@ -67,7 +69,24 @@ class Database:
         ``work`` may run more than once: it is repeated while another process holds the lock.
         RecordsUnavailable when that lasts too long, or at once where waiting does not help (a full disk).
         """
+        self._refuse_a_lost_file()
         return self._patiently(self._writer, work)
+
+    def _refuse_a_lost_file(self) -> None:
+        """Writes into a file that was removed would be gone with this process, and nobody would know."""
+        if self._file is None:
+            return
+        try:
+            inode = self._file.stat().st_ino
+        except FileNotFoundError:
+            inode = None
+        if self._inode is None:
+            self._inode = inode
+        elif inode != self._inode:
+            raise RecordsUnavailable(
+                f"{self.where} was removed or replaced while in use; put it back (finished results are in the "
+                "trial folders), or start anew"
+            )
 
     def close(self) -> None:
         """Close every connection."""

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import shlex
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -72,3 +75,8 @@ def test_what_was_foreseen_has_its_code(
 
 def test_a_verb_returns_its_code(tuner: Tuner) -> None:
     assert tuner("--version").code == 0
+
+
+def test_a_program_started_with_closed_streams_runs_all_the_same(tmp_path: Path) -> None:
+    command = f"{shlex.quote(sys.executable)} -m tuner schema <&- >&- 2>&-"
+    assert subprocess.run(["sh", "-c", command], cwd=tmp_path, check=False).returncode == 0

@@ -176,7 +176,7 @@ def test_a_timeout_names_the_limit_and_the_key_to_raise(spec: TrialSpec) -> None
 def test_out_of_memory_names_the_limit_where_there_was_one(spec: TrialSpec) -> None:
     report = Report("memory", -9, peak_bytes=3 * 2**30)
     assert (
-        "resources.memory_gib = 2"
+        "resources.memory = 2 GiB"
         in measurement_of(report, dataclasses.replace(spec, memory_limit_gib=2.0)).message
     )
     assert "the machine ran out of memory" in measurement_of(report, spec).message

@@ -80,6 +80,24 @@ def test_a_metric_that_is_not_there_any_more_does_not_agree(tmp_path: Path) -> N
     assert not result.agrees
 
 
+NOISY = {FAST: [50.0, 100.0, 150.0], LOSS: [2.0, 2.01, 1.99]}
+
+
+def test_a_value_inside_an_interval_that_nearly_anything_is_inside_of_says_little(tmp_path: Path) -> None:
+    result, _, _ = verified(tmp_path, in_turn(AS_EXPECTED, SLOWER), verify={"runs": NOISY})
+    assert [c.verdict for c in result.comparisons] == ["wide", "inside"]
+    assert (result.agrees, result.conclusion) == (False, "cannot tell: too noisy to compare")
+    assert result.as_json()["metrics"][0]["verdict"] == "wide"
+    assert result.comparisons[0].low > 0
+
+
+def test_a_value_outside_of_another_interval_weighs_more_than_one_that_says_little(tmp_path: Path) -> None:
+    far = gave(**{FAST: 60.0, LOSS: 3.0})
+    result, _, _ = verified(tmp_path, in_turn(AS_EXPECTED, far), verify={"runs": NOISY})
+    assert [c.verdict for c in result.comparisons] == ["wide", "outside"]
+    assert result.conclusion == "does NOT agree with the export"
+
+
 @pytest.mark.parametrize("spoiled", [failed("killed"), contaminated(SLOWER)])
 def test_a_spoiled_run_is_taken_again_once(tmp_path: Path, spoiled: Measurement) -> None:
     result, executor, said = verified(tmp_path, in_turn(AS_EXPECTED, spoiled, AS_EXPECTED))
