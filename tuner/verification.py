@@ -56,14 +56,17 @@ class Verification:
 
     @property
     def agrees(self) -> bool:
-        """True when every metric lies inside an interval that is narrow enough to mean something."""
-        return all(c.verdict == "inside" for c in self.comparisons)
+        """True when every metric lies inside, at least one in an interval narrow enough to mean something."""
+        verdicts = [c.verdict for c in self.comparisons]
+        return set(verdicts) <= {"inside", "wide"} and "inside" in verdicts
 
     @property
     def conclusion(self) -> str:
         """The verdicts in one line: one that disagrees weighs more than one that says little."""
         if self.agrees:
-            return "agrees with the export"
+            wide = [c.metric for c in self.comparisons if c.verdict == "wide"]
+            doubt = f", but the noise of {', '.join(wide)} would hide a large difference" if wide else ""
+            return f"agrees with the export{doubt}"
         if all(c.verdict in ("inside", "wide") for c in self.comparisons):
             return "cannot tell: too noisy to compare"
         return "does NOT agree with the export"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from tests.long.faulty_trials import faulty_trials
 from tests.long.ground import Row
@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--seed", type=int, default=0, help="of the moments of the kills")
     parser.add_argument("--parts", default="trials,kills,outages", help="those to run, with commas")
     asked = parser.parse_args(arguments)
-    parts: Mapping[str, Callable[[], list[Row]]] = {
+    parts: Mapping[str, Callable[[], Iterable[Row]]] = {
         "trials": lambda: faulty_trials(asked.trials),
         "kills": lambda: killed_drivers(asked.kills, asked.seed),
         "outages": outages,

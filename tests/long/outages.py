@@ -47,30 +47,24 @@ class _Slow(_Broken):
     do_POST = do_GET  # noqa: N815 - the name that http.server wants
 
 
-def outages() -> list[Row]:
+def outages() -> Iterator[Row]:
     """Every outage, one study each. Those of the disk need root, for a small disk of their own."""
-    rows = [
-        study_with(f"records locked for {AWAY_S:g} s", locked_records),
-        mlflow_at(f"http://127.0.0.1:{free_port()}", "MLflow down"),
-    ]
+    yield study_with(f"records locked for {AWAY_S:g} s", locked_records)
+    yield study_with("Ray's head killed", ray_gone, is_run_again=True)
+    if os.geteuid() == 0:
+        yield from full_disks()
+    yield mlflow_at(f"http://127.0.0.1:{free_port()}", "MLflow down")
     for handler, what in ((_Broken, "MLflow answers 500"), (_Slow, "MLflow is slow")):
         with served(handler) as uri:
-            rows.append(mlflow_at(uri, what))
-    rows.append(study_with("Ray's head killed", ray_gone, is_run_again=True))
-    if os.geteuid() == 0:
-        rows += full_disks()
-    return rows
+            yield mlflow_at(uri, what)
 
 
-def full_disks() -> list[Row]:
+def full_disks() -> Iterator[Row]:
     """The disk of the records, of the trials' folders, of MLflow's database: full for a while."""
-    return [
-        study_with("disk of the records full", full("records"), disk="records"),
-        study_with("disk of the trials full", full("tuner-trials"), disk="tuner-trials", may_fail=True),
-        study_with(
-            "disk of MLflow full", full("mlflow"), disk="mlflow", tracking={"mlflow": "sqlite:///mlflow/m.db"}
-        ),
-    ]
+    yield study_with("disk of the records full", full("records"), disk="records")
+    yield study_with("disk of the trials full", full("tuner-trials"), disk="tuner-trials", may_fail=True)
+    store = {"mlflow": "sqlite:///mlflow/m.db"}
+    yield study_with("disk of MLflow full", full("mlflow"), disk="mlflow", tracking=store)
 
 
 def mlflow_at(uri: str, what: str) -> Row:

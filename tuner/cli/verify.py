@@ -26,7 +26,7 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
     """Measure the configuration in FILE again and say whether it lands where one more run should.
 
     One cold run is thrown away, one counts. Exit code 0: every metric that the study judged by lies in its
-    prediction interval; 1: one does not, or its interval is too wide to tell, or the run failed.
+    prediction interval; 1: one does not, or all intervals are too wide to tell, or the run failed.
     """
     from tuner.execution.protocol import ExecutionError
     from tuner.export.reading import ExportError, read_document

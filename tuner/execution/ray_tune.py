@@ -68,7 +68,7 @@ def _tuner(number: int, slots: Slots, folder: Path) -> Any:
     from ray import tune
     from ray.tune import CheckpointConfig, FailureConfig, RunConfig, TuneConfig
 
-    from tuner.execution.searcher import FeedSearcher, FeedStopper
+    from tuner.execution.searcher import FeedSearcher, FeedStopper, Forgetting
     from tuner.execution.trainable import SlotActor
 
     return tune.Tuner(
@@ -84,7 +84,7 @@ def _tuner(number: int, slots: Slots, folder: Path) -> Any:
             name="tune",
             storage_path=str(folder),
             stop=FeedStopper(number),
-            callbacks=[],
+            callbacks=[Forgetting()],
             verbose=0,
             log_to_file=False,
             failure_config=FailureConfig(max_failures=0),

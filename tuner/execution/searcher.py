@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from ray.tune import Stopper
+from ray.tune import Callback, Stopper
 from ray.tune.search import Searcher
 
 from trials.contract import Measurement
@@ -59,6 +59,17 @@ class FeedSearcher(Searcher):  # type: ignore[misc]  # Ray Tune's classes are un
 
     def restore(self, checkpoint_path: str) -> None:
         """Nothing, as above."""
+
+
+class Forgetting(Callback):  # type: ignore[misc]  # as above
+    """Ray Tune keeps every trial to the end, with statistics of its result: 30 KB each that nobody reads."""
+
+    def on_trial_complete(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+        """Drop them; that it has reported stays."""
+        kept = trial.run_metadata
+        kept.metric_analysis.clear()
+        kept.metric_n_steps.clear()
+        kept.last_result = {"done": True}
 
 
 class FeedStopper(Stopper):  # type: ignore[misc]  # as above

@@ -86,7 +86,8 @@ NOISY = {FAST: [50.0, 100.0, 150.0], LOSS: [2.0, 2.01, 1.99]}
 def test_a_value_inside_an_interval_that_nearly_anything_is_inside_of_says_little(tmp_path: Path) -> None:
     result, _, _ = verified(tmp_path, in_turn(AS_EXPECTED, SLOWER), verify={"runs": NOISY})
     assert [c.verdict for c in result.comparisons] == ["wide", "inside"]
-    assert (result.agrees, result.conclusion) == (False, "cannot tell: too noisy to compare")
+    assert result.agrees
+    assert result.conclusion.startswith("agrees with the export, but the noise of ")
     assert result.as_json()["metrics"][0]["verdict"] == "wide"
     assert result.comparisons[0].low > 0
 
