@@ -1,6 +1,7 @@
 """What becomes of a made-up trial, and the program that makes it so: ``fates.py X FOLDER [FATE]``.
 
-The fate hangs on x alone, through a checksum, so whoever looks at the records later knows what should be there; FATE overrules it.
+The fate hangs on x alone, through a checksum, so whoever looks at the records later knows what should be there; FATE
+overrules it.
 """
 
 import os

@@ -34,8 +34,8 @@ class MemoryOfDriver:
             self.seen.append((started, int(lines[0].split()[1]) / 1024))
 
     def growth(self, warm_at: int, last: int) -> tuple[float, float] | None:
-        """Memory at trial ``warm_at``, and at the end of the search: when trial ``last`` had just begun. The report comes
-        later. None where one was not seen.
+        """Memory at trial ``warm_at``, and at the end of the search: when trial ``last`` had just begun (the report
+        comes later). None where one was not seen.
         """
         warm = [mib for started, mib in self.seen if started >= warm_at]
         late = [mib for started, mib in self.seen if started == last]
@@ -59,8 +59,9 @@ def faulty_trials(trials: int, timeout_s: float = 4.0, memory: str = "256 MiB", 
             memory_of_driver.sample(driver.pid, place.last_trial())
             time.sleep(SAMPLE_EVERY_S)
         left = place.left()
-        rows = [_fate_row(fate, place.shown()["trials"]) for fate in TYPED_AS]
-        rows.append(_whole_row(place, trials, driver.returncode, left))
+        shown = place.shown()
+        rows = [_fate_row(fate, shown["trials"]) for fate in TYPED_AS]
+        rows.append(_whole_row(place, shown, trials, driver.returncode, left))
         return [*rows, _memory_row(memory_of_driver, trials)]
 
 
@@ -75,8 +76,7 @@ def _fate_row(fate: str, shown: list[dict[str, Any]]) -> Row:
     return Row(f"trials: {fate} x {len(mine)}", ", ".join(f"{k} {n}" for k, n in typed.items()), lost)
 
 
-def _whole_row(place: Ground, trials: int, status: int, left: tuple[str, ...]) -> Row:
-    shown = place.shown()
+def _whole_row(place: Ground, shown: dict[str, Any], trials: int, status: int, left: tuple[str, ...]) -> Row:
     wrong = wrong_in_the_end(place.record(), trials)
     if sum(shown["counts"].values()) != trials or sum(shown["failures"].values()) != shown["counts"].get(
         "failed", 0

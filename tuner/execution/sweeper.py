@@ -61,9 +61,9 @@ def end_ray_in(folder: str) -> None:
 def _ray_in(prefix: str) -> Iterator[int]:
     for process in Path("/proc").iterdir():
         try:
-            if process.name.isdigit() and (process / "cmdline").read_bytes().startswith(_RAY_TITLE):
-                if any(str(fd.readlink()).startswith(prefix) for fd in (process / "fd").iterdir()):
-                    yield int(process.name)
+            is_ray = process.name.isdigit() and (process / "cmdline").read_bytes().startswith(_RAY_TITLE)
+            if is_ray and any(str(fd.readlink()).startswith(prefix) for fd in (process / "fd").iterdir()):
+                yield int(process.name)
         except OSError:
             continue  # it ended meanwhile, or is not ours to look at
 
