@@ -120,7 +120,7 @@ def study(
         created_at=NOON,
         updated_at=NOON,
         file_text="study: built\n",
-        file_path="/work/space.yaml",
+        file_path="/spaces/space.yaml",
         definition={},
         objectives=tuple(objectives),
         constraints=tuple(constraints),

@@ -110,7 +110,7 @@ def study_file(
         (Parameter("x", domain, None, 0, 1),), tuple(Rule(parse_expression(rule), 1) for rule in rules)
     )
     settings = {
-        "path": Path("/work/space.yaml"),
+        "path": Path("/spaces/space.yaml"),
         "text": "study: bench\n",
         "name": "bench",
         "workload": {"kind": "bench"},
