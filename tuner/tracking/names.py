@@ -22,6 +22,8 @@ def clean_name(original: str) -> str:
     text = _REFUSED.sub("_", text)
     if text != original:
         text = re.sub(r"_+(?=[_.]|$)", "", text).strip("_ ")
+    if text.startswith(".."):  # MLflow reads it as the folder above
+        text = text.lstrip(".")
     text = text if text.strip("._- ") else "unnamed"
     return text if len(text) <= MAX_NAME_LENGTH else _suffixed(text, original)
 

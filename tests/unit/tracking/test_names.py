@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from mlflow.utils.validation import _validate_metric_name
 
@@ -24,6 +24,8 @@ def test_a_name_without_a_letter_is_still_a_name() -> None:
         assert clean_name(name) == "unnamed"
 
 
+@example("/.0")
+@example("..0")
 @given(st.text(max_size=400))
 def test_every_text_becomes_a_name_that_mlflow_accepts(text: str) -> None:
     name = clean_name(text)
