@@ -19,25 +19,27 @@ _WORTH_NAMING = (
 )
 
 
-def machine() -> dict[str, Any]:
-    """Processor, cores (of the machine, and held by this process), memory, kernel and Python."""
+def machine(root: int = 0) -> dict[str, Any]:
+    """Processor, cores (of the machine, and held by the process ``root``, 0: this one), memory, kernel and
+    Python.
+    """
     model, flags = _processor()
     return {
         "cpu_model": model,
         "cpu_flags": [flag for flag in _WORTH_NAMING if flag in flags],
         "cpu_count": os.cpu_count(),
-        "cores_held": sorted(os.sched_getaffinity(0)),
+        "cores_held": sorted(os.sched_getaffinity(root)),
         "memory_gib": round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30, 2),
         "kernel": platform.release(),
         "python": platform.python_version(),
     }
 
 
-def torch_environment(device_type: str) -> dict[str, Any]:
+def torch_environment(device_type: str, root: int = 0) -> dict[str, Any]:
     """``machine()`` with PyTorch's version and, on a GPU, the device's name, memory and CUDA version."""
     import torch
 
-    found = {**machine(), "torch": torch.__version__}
+    found = {**machine(root), "torch": torch.__version__}
     if device_type == "cuda":
         properties = torch.cuda.get_device_properties(0)
         found |= {

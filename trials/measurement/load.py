@@ -26,10 +26,13 @@ class LoadSample:
     cores: int
 
 
-def load_now() -> LoadSample:
-    """Read /proc (about 0.3 ms); call it at window edges only."""
-    cores = os.sched_getaffinity(0)
-    return LoadSample(time.monotonic(), _busy_s(cores), _own_s(), len(cores))
+def load_now(root: int = 0) -> LoadSample:
+    """Read /proc (about 0.3 ms); call it at window edges only.
+
+    ``root`` is the process whose cores are looked at; it and all below it are our own (0: this process).
+    """
+    cores = os.sched_getaffinity(root)
+    return LoadSample(time.monotonic(), _busy_s(cores), _own_s(root), len(cores))
 
 
 def foreign_share(begin: LoadSample, end: LoadSample) -> float:
@@ -67,10 +70,10 @@ def _busy_s(cores: Collection[int]) -> float:
     return total / _TICKS_PER_S
 
 
-def _own_s() -> float:
-    """CPU time of this process tree, of children already ended and waited for too."""
+def _own_s(root: int) -> float:
+    """CPU time of a process tree, of children already ended and waited for too."""
     ticks = 0
-    for pid in process_tree():
+    for pid in process_tree(root or None):
         try:
             after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:  # the process ended meanwhile

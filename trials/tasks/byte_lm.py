@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sysconfig
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import torch
@@ -23,6 +24,10 @@ class ByteLM:
     """
 
     metrics = ("val_loss_nats", "perplexity")
+    divided_by = {  # noqa: RUF012 - read from the source as it stands: sizes that a degree must divide
+        "tensor_parallel_degree": "heads",
+        "pipeline_parallel_degree": "depth",
+    }
 
     def __init__(
         self,
@@ -42,6 +47,15 @@ class ByteLM:
     def model(self) -> nn.Module:
         """A decoder with pre-normalisation and learned positions."""
         return Decoder(self.width, self.depth, self.heads, self.tokens_per_sample)
+
+    def pipeline_stages(self, model: nn.Module, count: int) -> list[nn.Module]:
+        """Even runs of blocks; the first also embeds, the last also gives the logits."""
+        assert isinstance(model, Decoder)
+        edges = [len(model.blocks) * number // count for number in range(count + 1)]
+        return [
+            Stage(model, model.blocks[begin:end], is_first=begin == 0, is_last=end == len(model.blocks))
+            for begin, end in pairwise(edges)
+        ]
 
     def train_data(self) -> Tensor:
         """Windows of ``context_length + 1`` bytes, one after the other."""
@@ -90,6 +104,24 @@ class Decoder(nn.Module):
         return logits
 
 
+class Stage(nn.Module):
+    """A run of a decoder's blocks: bytes or hidden states in, hidden states or logits out."""
+
+    def __init__(self, whole: Decoder, blocks: nn.ModuleList, *, is_first: bool, is_last: bool) -> None:
+        super().__init__()
+        self.blocks = blocks
+        self.embedding, self.position = (whole.embedding, whole.position) if is_first else (None, None)
+        self.norm, self.head = (whole.norm, whole.head) if is_last else (None, None)
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(batch, time) or (batch, time, width) -> (batch, time, width or 256)."""
+        if self.embedding is not None and self.position is not None:
+            hidden = self.embedding(hidden) + self.position[: hidden.shape[1]]
+        for block in self.blocks:
+            hidden = block(hidden)
+        return self.head(self.norm(hidden)) if self.head is not None and self.norm is not None else hidden
+
+
 class Block(nn.Module):
     """Causal attention and a feed-forward network, each added to what came in."""
 
@@ -106,10 +138,11 @@ class Block(nn.Module):
     def forward(self, hidden: Tensor) -> Tensor:
         """(batch, time, width) -> the same shape."""
         batch, time, width = hidden.shape
-        parts = self.qkv(self.norm_attention(hidden)).view(batch, time, 3, self.heads, width // self.heads)
-        query, key, value = parts.permute(2, 0, 3, 1, 4)
+        # heads outermost, and as many as there are: a tensor-parallel rank has some of them, each whole
+        parts = self.qkv(self.norm_attention(hidden)).view(batch, time, -1, 3, width // self.heads)
+        query, key, value = parts.permute(3, 0, 2, 1, 4)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
-        hidden = hidden + self.out(mixed.transpose(1, 2).reshape(batch, time, width))
+        hidden = hidden + self.out(mixed.transpose(1, 2).reshape(batch, time, -1))
         fed: Tensor = self.feed(self.norm_feed(hidden))
         return hidden + fed
 

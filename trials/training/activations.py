@@ -33,14 +33,7 @@ _KEPT_BY_SELECTIVE = [
 
 def blocks_of(task: Task, model: nn.Module) -> list[nn.Module]:
     """The modules to checkpoint: ``task.blocks(model)``, or the members of the model's largest ModuleList."""
-    if hasattr(task, "blocks"):
-        found = task.blocks(model)
-        if not isinstance(found, Iterable):
-            raise wrong_return(task, "blocks", found, "modules of the model")
-        blocks = list(found)
-    else:
-        lists = [list(module) for module in model.modules() if isinstance(module, nn.ModuleList)]
-        blocks = max(lists, key=len, default=[])
+    blocks = units_of(task, model)
     known = set(model.modules())
     if not blocks or any(block not in known for block in blocks):
         raise TrialFailure(
@@ -49,6 +42,19 @@ def blocks_of(task: Task, model: nn.Module) -> list[nn.Module]:
             "torch.nn.ModuleList, or the task a method blocks(model) that returns modules of the model",
         )
     return blocks
+
+
+def units_of(task: Task, model: nn.Module) -> list[nn.Module]:
+    """What the model repeats, the unit of checkpointing and sharding: ``task.blocks(model)``, or the members of
+    the largest ModuleList; empty where there is neither.
+    """
+    if hasattr(task, "blocks"):
+        found = task.blocks(model)
+        if not isinstance(found, Iterable):
+            raise wrong_return(task, "blocks", found, "modules of the model")
+        return list(found)
+    lists = [list(module) for module in model.modules() if isinstance(module, nn.ModuleList)]
+    return max(lists, key=len, default=[])
 
 
 class Checkpointing:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
+
+from trials.training.layout import Layout
 
 DEFAULT_MICRO_BATCH_SIZE = 32
 
@@ -17,6 +19,16 @@ class BatchProblem(ValueError):  # noqa: N818 - a wrong input, worded for the us
         self.parameter = parameter
         self.message = message
         self.way_out = way_out
+
+
+class Part(NamedTuple):
+    """Samples ``begin`` to ``begin + size`` of a step: one forward pass of one rank. ``weight`` is its share of
+    the step's loss, times the data-parallel degree (gradients are averaged over those ranks).
+    """
+
+    begin: int
+    size: int
+    weight: float
 
 
 @dataclass(frozen=True)
@@ -32,19 +44,45 @@ class BatchPlan:
         """Samples of one optimizer step."""
         return self.micro_batch_size * self.gradient_accumulation_steps * self.data_parallel_degree
 
+    def parts(self, data_rank: int) -> list[Part]:
+        """What a data-parallel rank takes of a full step: neighbouring micro-batches go to different ranks."""
+        size, degree = self.micro_batch_size, self.data_parallel_degree
+        weight = 1.0 / self.gradient_accumulation_steps
+        return [
+            Part((number * degree + data_rank) * size, size, weight)
+            for number in range(self.gradient_accumulation_steps)
+        ]
+
+    def short_parts(self, samples: int, data_rank: int, is_one_pass: bool = False) -> list[Part]:
+        """The same for a last step of fewer samples: as many passes on every rank (they must meet), all about
+        equally large; a rank without samples of its own repeats one, without weight.
+        """
+        degree = self.data_parallel_degree
+        passes = 1 if is_one_pass else -(-samples // (self.micro_batch_size * degree))
+        edges = [samples * number // (passes * degree) for number in range(passes * degree + 1)]
+        found = []
+        for number in range(data_rank, passes * degree, degree):
+            size = edges[number + 1] - edges[number]
+            begin = min(edges[number], samples - 1)
+            found.append(Part(begin, max(1, size), size * degree / samples))
+        return found
+
     @classmethod
-    def of(cls, config: Mapping[str, Any], data_parallel_degree: int = 1) -> BatchPlan:
-        """Two of micro batch, accumulation and global batch give the third; one alone is not accumulated.
+    def of(cls, config: Mapping[str, Any]) -> BatchPlan:
+        """Two of micro batch, accumulation and global batch give the third, with the data-parallel degree; one
+        alone is not accumulated.
 
         Raises BatchProblem where three contradict one another or two do not divide.
         """
+        data_parallel_degree = Layout.of(config).data_degree
         micro, steps, total = (config.get(name) for name in _NAMES)
         if total is None:
             return cls(micro or DEFAULT_MICRO_BATCH_SIZE, steps or 1, data_parallel_degree)
+        _divided(total, 1, data_parallel_degree, "data_parallel_degree")
         if micro is None:
-            micro = _divided(total, (steps or 1) * data_parallel_degree, "gradient_accumulation_steps")
+            micro = _divided(total, data_parallel_degree, steps or 1, "gradient_accumulation_steps")
         if steps is None:
-            steps = _divided(total, micro * data_parallel_degree, "micro_batch_size")
+            steps = _divided(total, data_parallel_degree, micro, "micro_batch_size")
         plan = cls(micro, steps, data_parallel_degree)
         if plan.global_batch_size != total:
             raise BatchProblem(
@@ -86,17 +124,17 @@ class Horizon:
         return -(-self.amount // tokens_per_sample)
 
 
-def _divided(total: int, by: int, because: str) -> int:
-    if total % by:
-        fitting = [size for size in range(1, total + 1) if total % size == 0]
-        raise BatchProblem(
-            because,
-            f"global_batch_size={total} is not a multiple of {by} (what one accumulation step takes)"
-            if because == "micro_batch_size"
-            else f"global_batch_size={total} is not a multiple of {because}={by}",
-            f"use one of {', '.join(map(str, fitting[-12:]))}",
-        )
-    return total // by
+def _divided(total: int, degree: int, value: int, parameter: str) -> int:
+    """``total`` over both; a ``value`` of the parameter that does not divide names those that do."""
+    if total % (degree * value) == 0:
+        return total // (degree * value)
+    fitting = [number for number in range(1, total + 1) if total % (degree * number) == 0]
+    ranks = f" on each of {degree} data-parallel ranks" if degree > 1 else ""
+    raise BatchProblem(
+        parameter,
+        f"global_batch_size={total} is not a multiple of {degree * value} ({parameter}={value}{ranks})",
+        f"use one of {', '.join(map(str, fitting[-12:]))}",
+    )
 
 
 def _degree_text(degree: int) -> str:

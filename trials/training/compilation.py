@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 from collections import Counter
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-import torch
 from torch import nn
 
 
@@ -26,9 +25,14 @@ class Compiler:
         self._counters = torch._dynamo.utils.counters
         self.products: Counter[str] = Counter()
 
-    def compile(self, model: nn.Module) -> nn.Module:
-        """A callable twin of the model with the same parameters."""
-        return cast(nn.Module, torch.compile(model, backend=self._backend))
+    def compile(self, model: nn.Module) -> None:
+        """Compile the model in place, so that what wraps it (DDP) calls the compiled one."""
+        model.compile(backend=self._backend)
+
+    @staticmethod
+    def undo(model: nn.Module) -> None:
+        """The eager model again, with the weights that it has now."""
+        model._compiled_call_impl = None
 
     def count_graphs(self) -> int:
         """Graphs compiled so far; a change during the timed window is a recompilation."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler, default_collate
 
+from trials.training.batch_plan import BatchPlan, Part
 from trials.training.task import Task, wrong_return
 
 
@@ -64,19 +65,24 @@ def sample_order(length: int, total: int, seed: int) -> Iterator[int]:
 
 
 class BatchSampler(Sampler[list[int]]):
-    """The order cut into micro-batches; the last one may be short."""
+    """The order cut into steps, and of each step the micro-batches of one data-parallel rank; the last step may
+    be short (``short`` says how it is cut).
+    """
 
-    def __init__(self, length: int, total: int, micro_batch_size: int, seed: int) -> None:
+    def __init__(
+        self, length: int, total: int, plan: BatchPlan, seed: int, rank: int, short: list[Part]
+    ) -> None:
         self._order = (length, total, seed)
-        self._size = micro_batch_size
+        self._step, self._parts, self._short = plan.global_batch_size, plan.parts(rank), short
 
     def __iter__(self) -> Iterator[list[int]]:
         order = sample_order(*self._order)
-        while batch := list(islice(order, self._size)):
-            yield batch
+        while step := list(islice(order, self._step)):
+            for part in self._parts if len(step) == self._step else self._short:
+                yield step[part.begin : part.begin + part.size]
 
     def __len__(self) -> int:
-        return (self._order[1] + self._size - 1) // self._size
+        return self._order[1] // self._step * len(self._parts) + len(self._short)
 
 
 def train_loader(
@@ -93,13 +99,12 @@ def train_loader(
     )
 
 
-def batches_in_order(task: Task, data: Any, size: int, at_most: int | None) -> Iterator[tuple[Any, int]]:
-    """Batches in the order of the data, each with its number of samples."""
+def batches_in_order(task: Task, data: Any, begins: Iterable[int], size: int, count: int) -> Iterator[Any]:
+    """The batches that begin at ``begins``, of ``size`` samples each, from the first ``count`` of the data."""
     fetch, collate = getattr(data, "__getitems__", None), _collate(task, data)
-    count = min(len(data), at_most or len(data))
-    for begin in range(0, count, size):
+    for begin in begins:
         indices = list(range(begin, min(begin + size, count)))
-        yield collate(fetch(indices) if fetch else [data[index] for index in indices]), len(indices)
+        yield collate(fetch(indices) if fetch else [data[index] for index in indices])
 
 
 def to_device(batch: Any, device: str, floating: torch.dtype | None) -> Any:

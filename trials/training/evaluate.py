@@ -21,23 +21,36 @@ from trials.training.world import World
 def score_all(
     task: Task, model: nn.Module, world: World, precision: Precision, batch_size: int, at_most: int | None
 ) -> dict[str, list[float]]:
-    """Metric key -> the score of each held-out sample, in the order of the data.
+    """Metric key -> the score of each held-out sample, in the order of the data, on every rank.
 
     The eager module is asked even where its compiled twin was trained: the weights are the same, and other
-    shapes would be compiled anew.
+    shapes would be compiled anew. Data-parallel ranks take turns with the batches.
     """
     data = as_dataset(task, "validation_data")
-    scores: dict[str, list[float]] = {}
+    count = min(len(data), at_most or len(data))
+    begins = list(range(0, count, batch_size))
+    own = _turns(begins, world)
+    scores: dict[int, dict[str, list[float]]] = {}
     model.eval()
-    with torch.inference_mode():
-        for batch, count in batches_in_order(task, data, batch_size, at_most):
+    # tensors of inference mode cannot be gathered and freed again by sharded modules
+    with torch.inference_mode() if world.world_size == 1 else torch.no_grad():
+        for begin, batch in zip(own, batches_in_order(task, data, own, batch_size, count), strict=True):
             moved = to_device(batch, world.device, precision.batch_dtype)
             with precision.casting(world.device_type):
                 found = task.score(model, moved)
-            for key, values in _checked(task, found, count).items():
-                scores.setdefault(key, []).extend(values)
+            scores[begin] = _checked(task, found, min(batch_size, count - begin))
     model.train()
-    return scores
+    everywhere = {begin: found for part in world.gather(scores) for begin, found in part.items()}
+    return {
+        key: [value for begin in begins for value in everywhere[begin][key]] for key in everywhere[begins[0]]
+    }
+
+
+def _turns(begins: list[int], world: World) -> list[int]:
+    """The batches of this rank: as many as on every other one, since sharded modules run together."""
+    degree = world.layout.data_degree
+    own = begins[world.place.data :: degree]
+    return own if len(own) * degree >= len(begins) else [*own, begins[-1]]
 
 
 def quality(task: Task, scores: Mapping[str, list[float]]) -> dict[str, MetricValue]:

@@ -8,21 +8,32 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from trials.contract import FailureKind, TrialFailure
 from trials.measurement.clocks import StepClock
 from trials.training.activations import Offload, saving
-from trials.training.batch_plan import BatchPlan
+from trials.training.batch_plan import BatchPlan, Part
 from trials.training.data import to_device
+from trials.training.parallel.pipeline import PipelineReplica
+from trials.training.parallel.replicas import Replica
 from trials.training.precision import Precision
 from trials.training.task import Task, checked_loss
 from trials.training.world import World
+
+
+class Batches(Protocol):
+    """The micro-batches of one step, each with its weight."""
+
+    def __len__(self) -> int: ...
+
+    def __iter__(self) -> Iterator[tuple[Any, float]]: ...
+
 
 NON_FINITE_CHECK_STEPS = 64
 """On a GPU reading a loss makes the host wait, so losses are looked at only this often there; on a CPU
@@ -32,13 +43,13 @@ always.
 
 @dataclass
 class Trainer:
-    """Everything that one optimizer step needs. ``forward`` is the model or its compiled twin."""
+    """Everything that one optimizer step needs. ``replica.forward`` is what the task's loss gets as model."""
 
     task: Task
     world: World
     plan: BatchPlan
     precision: Precision
-    forward: nn.Module
+    replica: Replica
     optimizer: torch.optim.Optimizer
     scaler: Any | None
     offload: Offload | None
@@ -51,23 +62,29 @@ class Trainer:
     def step(
         self,
         number: int,
-        batches: Iterable[tuple[Any, float]],
+        batches: Batches,
         after_forward: Callable[[Tensor], Any] | None = None,
     ) -> Tensor:
         """One optimizer step over ``(batch, weight)`` pairs whose weights add up to 1; returns the mean
         loss.
         """
-        losses = []
-        for batch, weight in batches:
-            moved = to_device(batch, self.world.device, self.precision.batch_dtype)
-            with self.precision.casting(self.world.device_type), saving(self.offload):
-                loss = self.task.loss(self.forward, moved)
-            if after_forward:
-                after_forward(loss)
-            weighted = loss * weight if weight != 1.0 else loss
-            (self.scaler.scale(weighted) if self.scaler else weighted).backward()
-            losses.append(weighted.detach())
+        loss = self._passes(batches, after_forward)
         self._update(number)
+        return loss
+
+    def _passes(self, batches: Batches, after_forward: Callable[[Tensor], Any] | None) -> Tensor:
+        """Forward and backward of every micro-batch; the mean loss."""
+        losses, last = [], len(batches) - 1
+        for index, (batch, weight) in enumerate(batches):
+            moved = to_device(batch, self.world.device, self.precision.batch_dtype)
+            with self.replica.one_pass(is_last=index == last):
+                with self.precision.casting(self.world.device_type), saving(self.offload):
+                    loss = self.task.loss(self.replica.forward, moved)
+                if after_forward:
+                    after_forward(loss)
+                weighted = loss * weight if weight != 1.0 else loss
+                (self.scaler.scale(weighted) if self.scaler else weighted).backward()
+            losses.append(weighted.detach())
         return losses[0] if len(losses) == 1 else torch.stack(losses).sum()
 
     def _update(self, number: int) -> None:
@@ -81,6 +98,19 @@ class Trainer:
         else:
             self.optimizer.step()
         self.optimizer.zero_grad(set_to_none=True)
+
+
+@dataclass
+class PipelineTrainer(Trainer):
+    """Takes all micro-batches of a step into the pipeline at once."""
+
+    replica: PipelineReplica
+
+    def _passes(self, batches: Batches, after_forward: Callable[[Tensor], Any] | None) -> Tensor:
+        dtype = self.precision.batch_dtype
+        moved = [(to_device(batch, self.world.device, dtype), weight) for batch, weight in batches]
+        with self.precision.casting(self.world.device_type):
+            return self.replica.pipeline.step(moved, after_forward)
 
 
 @dataclass
@@ -143,13 +173,13 @@ def run_steps(
             log.check_finite()
 
 
-def short_step(trainer: Trainer, number: int, batches: Iterator[Any], samples: int, log: StepLog) -> None:
+def short_step(
+    trainer: Trainer, number: int, batches: Iterator[Any], parts: list[Part], log: StepLog
+) -> None:
     """The last, smaller step where the horizon is no multiple of the batch: weighted by its samples, not
     timed.
     """
-    size = trainer.plan.micro_batch_size
-    sizes = [min(size, samples - begin) for begin in range(0, samples, size)]
-    log.losses.append(trainer.step(number, [(next(batches), part / samples) for part in sizes]))
+    log.losses.append(trainer.step(number, [(next(batches), part.weight) for part in parts]))
     log.check_finite()
 
 
@@ -158,17 +188,14 @@ class _Waiting:
 
     def __init__(self, batches: Iterator[Any], plan: BatchPlan) -> None:
         self.waited_s = 0.0
-        self._batches, self._left = batches, plan.gradient_accumulation_steps
-        self._weight = 1.0 / plan.gradient_accumulation_steps
+        self._batches, self._count = batches, plan.gradient_accumulation_steps
+
+    def __len__(self) -> int:
+        return self._count
 
     def __iter__(self) -> Iterator[tuple[Any, float]]:
-        return self
-
-    def __next__(self) -> tuple[Any, float]:
-        if not self._left:
-            raise StopIteration
-        self._left -= 1
-        begin = time.perf_counter()
-        batch = next(self._batches)
-        self.waited_s += time.perf_counter() - begin
-        return batch, self._weight
+        for _ in range(self._count):
+            begin = time.perf_counter()
+            batch = next(self._batches)
+            self.waited_s += time.perf_counter() - begin
+            yield batch, 1.0 / self._count

@@ -24,22 +24,44 @@ _OPTIMIZERS: dict[str, tuple[type[torch.optim.Optimizer], dict[str, Any]]] = {
 }
 
 
-def build_optimizer(name: str, task: Task, model: nn.Module) -> torch.optim.Optimizer:
-    """The optimizer over the model's trainable parameters, at the task's learning rate and weight decay."""
+def build_optimizer(
+    name: str, task: Task, model: nn.Module, shard_group: Any = None
+) -> torch.optim.Optimizer:
+    """The optimizer over the model's trainable parameters, at the task's learning rate and weight decay.
+
+    With ``shard_group`` each of its ranks keeps the state of its share of the parameters only (ZeRO 1).
+    """
     kind, options = _OPTIMIZERS[name]
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
     if not parameters:
         raise wrong_return(task, "model", model, "a model with trainable parameters")
     rate, decay = getattr(task, "learning_rate", DEFAULT_LEARNING_RATE), getattr(task, "weight_decay", 0.0)
+    if shard_group is not None:
+        from torch.distributed.optim import ZeroRedundancyOptimizer
+
+        return ZeroRedundancyOptimizer(
+            parameters, kind, process_group=shard_group, lr=rate, weight_decay=decay, **options
+        )
     try:
-        return kind(parameters, lr=rate, weight_decay=decay, **options)  # type: ignore[call-arg]  # each of them takes these
+        return kind(_alike(parameters), lr=rate, weight_decay=decay, **options)  # type: ignore[call-arg]  # each of them takes these
     except RuntimeError as problem:  # a fused kernel that this device or dtype lacks
         raise TrialFailure(FailureKind.UNSUPPORTED, f"optimizer={name}: {problem}") from problem
 
 
+def _alike(parameters: list[nn.Parameter]) -> list[Any]:
+    """Parameters, in groups where some are sharded another way than others: one operation on many tensors at
+    once takes no mix.
+    """
+    groups: dict[Any, list[nn.Parameter]] = {}
+    for parameter in parameters:
+        groups.setdefault(getattr(parameter, "device_mesh", None), []).append(parameter)
+    return parameters if len(groups) == 1 else [{"params": group} for group in groups.values()]
+
+
 def describe(optimizer: torch.optim.Optimizer) -> dict[str, Any]:
     """Class and implementation, for the proof."""
+    inner = getattr(optimizer, "optim", optimizer)  # of a sharded one
     return {
-        "optimizer": type(optimizer).__name__,
-        "optimizer_is_fused": bool(optimizer.defaults.get("fused")),
+        "optimizer": type(inner).__name__,
+        "optimizer_is_fused": bool(inner.defaults.get("fused")),
     }

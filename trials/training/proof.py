@@ -14,20 +14,24 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils.flop_counter import flop_registry
 
 from trials.contract import FailureKind, TrialFailure
+from trials.training.parallel.traffic import sent_bytes
 from trials.training.precision import Precision
 
 MIN_SHARE = 0.5
 
 
 class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
-    """Counts the FLOPs of matrix products, convolutions and attention by the dtype of their first input.
+    """Counts the FLOPs of matrix products, convolutions and attention by the dtype of their first input, and
+    the bytes sent to the other ranks.
 
     ``forward_flops`` is what had been counted when ``end_of_forward`` was called first: one micro-batch,
     without any recomputation.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: int = 1) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
+        self._ranks = ranks
+        self.sent_bytes = 0.0
         self.flops: Counter[str] = Counter()
         self.forward_flops: int | None = None
 
@@ -39,6 +43,8 @@ class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         """Run the operation, and count it where it is one of those."""
         result = func(*args, **(kwargs or {}))
+        if self._ranks > 1:
+            self.sent_bytes += sent_bytes(func, args, self._ranks)
         count = flop_registry.get(func._overloadpacket)
         if count is not None:
             self.flops[_first_dtype(args)] += count(*args, **(kwargs or {}), out_val=result)

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from trials.contract import FailureKind, MetricValue, TrialFailure
 from trials.measurement.peaks import peak_flops_per_s
@@ -18,6 +19,7 @@ from trials.training.precision import Precision
 from trials.training.world import World
 
 GIB = 2**30
+CURVE_POINTS, FIRST_POINTS = 200, 20
 
 
 @dataclass(frozen=True)
@@ -83,12 +85,12 @@ def speed_metrics(
 def mfu(
     window: Window, forward_flops: int, plan: BatchPlan, precision: Precision, world: World
 ) -> MetricValue | None:
-    """Model FLOPs utilisation; None where the device's peak is not known (every CPU).
+    """Model FLOPs utilisation; None where the device's peak is not known (every CPU), or the FLOPs (0).
 
     A backward pass is counted as two forward passes (PaLM, appendix B), recomputation not at all.
     """
     peak = peak_flops_per_s(world.device_name, precision.peak)
-    if peak is None:
+    if peak is None or not forward_flops:
         return None
     flops = 3 * forward_flops * plan.gradient_accumulation_steps
     found = rate(window.durations_s, 100 * flops / peak, unit_of(Key.MFU_PCT))
@@ -106,6 +108,51 @@ def train_loss(losses: Sequence[float]) -> MetricValue:
     """Mean loss of the last tenth of the steps (at least one)."""
     last = losses[-max(1, math.ceil(len(losses) / 10)) :]
     return mean_of(last, unit_of(Key.TRAIN_LOSS_NATS), "last steps")
+
+
+@dataclass(frozen=True)
+class RankRecord:
+    """What one rank saw: seconds of each timed step and waited in it, mean loss of each step on its samples, FLOPs
+    of one forward pass, peaks in bytes (host: its processes; device: None on a CPU).
+    """
+
+    durations_s: list[float]
+    waits_s: list[float]
+    losses: list[float]
+    forward_flops: int
+    host_peak_bytes: int
+    device_peak_bytes: int | None
+    device_reserved_bytes: int | None
+
+
+def losses_of(ranks: Sequence[RankRecord]) -> list[float]:
+    """The loss of each step over the whole batch: the mean over the ranks that saw a part of it."""
+    seen = [rank.losses for rank in ranks if rank.losses]
+    return [math.fsum(step) / len(step) for step in zip(*seen, strict=True)]
+
+
+def curve(losses: Sequence[float]) -> dict[str, list[Any]]:
+    """The first losses, and the others thinned to about ``CURVE_POINTS``: step numbers (from 0) and losses."""
+    every = max(1, -(-len(losses) // CURVE_POINTS))
+    steps = sorted({*range(min(len(losses), FIRST_POINTS)), *range(0, len(losses), every)})
+    return {"steps": steps, "losses": [losses[step] for step in steps]}
+
+
+def memory_metrics(ranks: Sequence[RankRecord]) -> dict[str, MetricValue]:
+    """Memory of the fullest rank, and the host memory of all of them together."""
+    of = " of the fullest rank" if len(ranks) > 1 else ""
+    host = "maximum of summed PSS and VmHWM"
+    host_bytes = sum(rank.host_peak_bytes for rank in ranks)
+    found = {Key.PEAK_RSS_GIB: gib(Key.PEAK_RSS_GIB, host_bytes, host + (", all ranks" if of else ""))}
+    allocated = [rank.device_peak_bytes for rank in ranks if rank.device_peak_bytes is not None]
+    reserved = [rank.device_reserved_bytes for rank in ranks if rank.device_reserved_bytes is not None]
+    if not allocated:
+        fullest = max(rank.host_peak_bytes for rank in ranks)
+        return found | {Key.PEAK_MEMORY_GIB: gib(Key.PEAK_MEMORY_GIB, fullest, host + of)}
+    return found | {
+        Key.PEAK_MEMORY_GIB: gib(Key.PEAK_MEMORY_GIB, max(allocated), "allocator" + of),
+        Key.PEAK_RESERVED_GIB: gib(Key.PEAK_RESERVED_GIB, max(reserved), "allocator" + of),
+    }
 
 
 def gib(key: Key, amount_bytes: float, method: str) -> MetricValue:

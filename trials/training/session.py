@@ -15,16 +15,20 @@ from trials.context import TrialContext
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialFailure
 from trials.measurement.clocks import CudaClock, HostClock, StepClock
 from trials.measurement.environment import torch_environment
-from trials.measurement.load import contamination, load_now
+from trials.measurement.load import LoadSample, contamination, load_now
 from trials.measurement.memory import HostMemory
 from trials.metrics import Key, unit_of
 from trials.training import optimizers, precision, report
-from trials.training.activations import Checkpointing, Offload, blocks_of
+from trials.training.activations import Checkpointing, Offload, blocks_of, units_of
 from trials.training.batch_plan import BatchPlan, Horizon
 from trials.training.breakdown import bottleneck, profile_step, shares
-from trials.training.data import BatchSampler, as_dataset, batches_in_order, train_loader
+from trials.training.data import BatchSampler, as_dataset, batches_in_order, to_device, train_loader
 from trials.training.evaluate import quality, score_all
-from trials.training.loop import StepLog, Trainer, proof_step, run_steps, short_step
+from trials.training.layout import Layout
+from trials.training.loop import PipelineTrainer, StepLog, Trainer, proof_step, run_steps, short_step
+from trials.training.parallel.pipeline import Pipeline, PipelineReplica, StagedModel, split
+from trials.training.parallel.replicas import Replica, form_replica, local_bytes, optimizer_state_bytes
+from trials.training.parallel.tensor import split_blocks
 from trials.training.proof import MatmulWatch, check_precision
 from trials.training.task import Task, checked_model, load_task
 from trials.training.world import join_world
@@ -33,6 +37,9 @@ EARLY_STEPS = 3
 """Steps after which memory and load are looked at: the optimizer's state exists, the timed window has not
 begun.
 """
+
+_RANK_STRIDE = 1_000_003
+"""Apart from each other by this, the ranks' seeds for dropout and the like do not meet those of repeats."""
 
 
 class Session:
@@ -43,7 +50,7 @@ class Session:
     ) -> None:
         self.context, self.config, self.plan = context, config, plan
         self.section = context.spec.workload
-        self.world = join_world(context.spec)
+        self.world = join_world(context.spec, Layout.of(config))
         self.precision = precision.set_up(config["precision"], self.world.device_type)
         self.memory = HostMemory()
         self.log = StepLog()
@@ -60,12 +67,13 @@ class Session:
         scores = self._evaluate()
         self._break_down()
         self._check_wanted()
+        self.world.leave()
         return Measurement(
             Outcome.COMPLETE,
             metrics=self.metrics,
             proof=self.proof,
             facts=self.facts,
-            environment=torch_environment(self.world.device_type),
+            environment=torch_environment(self.world.device_type, self.world.root_pid),
             examples={key: tuple(values) for key, values in scores.items()},
         )
 
@@ -94,7 +102,10 @@ class Session:
             if checkpointing != "none"
             else None
         )
-        self.trainer = self._trainer()
+        self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
+        self.trainer = self._trainer(self._distributed())
+        if self.world.place.data:
+            torch.manual_seed(self.context.spec.seed + _RANK_STRIDE * self.world.place.data)
         self.batches = self._batches()
         self.context.phases["startup_s"] = time.monotonic() - self.context.started_at
 
@@ -107,17 +118,38 @@ class Session:
                 FailureKind.UNSUPPORTED, f"{problem}; count samples, or set it in the task"
             ) from problem
 
-    def _trainer(self) -> Trainer:
+    def _distributed(self) -> Replica:
+        """Split the model as the layout says: within its layers, into stages, over data-parallel ranks."""
+        world, layout = self.world, self.world.layout
+        units = units_of(self.task, self.model)
+        if layout.tensor_degree > 1:
+            batch = to_device(self._first_batch(), world.device, self.precision.batch_dtype)
+            self.proof["tensor_parallel_plan"] = split_blocks(self.task, self.model, units, world, batch)
+        if layout.pipeline_degree == 1:
+            return form_replica(self.model, units, world, self.config)
+        stages = split(self.task, self.model, world, self.config["pipeline_schedule"])
+        pipeline = Pipeline(self.task, stages, units, world, self.config)
+        model = StagedModel(pipeline, stages)
+        self.model = model
+        return PipelineReplica(model, pipeline)
+
+    def _first_batch(self) -> Any:
+        return next(batches_in_order(self.task, self.data, [0], self.plan.micro_batch_size, len(self.data)))
+
+    def _trainer(self, replica: Replica) -> Trainer:
         offload = Offload(self.model) if self.config["activation_offload"] == "cpu" else None
         if offload and self.world.device_type == "cpu":
             self.context.warn("activation_offload=cpu on a CPU copies activations and frees nothing")
-        return Trainer(
+        kind = PipelineTrainer if isinstance(replica, PipelineReplica) else Trainer
+        return kind(
             self.task,
             self.world,
             self.plan,
             self.precision,
-            self.model,
-            optimizers.build_optimizer(self.config["optimizer"], self.task, self.model),
+            replica,
+            optimizers.build_optimizer(
+                self.config["optimizer"], self.task, self.model, replica.shard_group()
+            ),
             torch.amp.GradScaler(self.world.device_type) if self.precision.has_scaler else None,
             offload,
             self.full_steps + (self.rest > 0),
@@ -128,8 +160,10 @@ class Session:
             raise TrialFailure(
                 FailureKind.UNSUPPORTED, "pin_memory=true needs a GPU; the trial runs on the CPU"
             )
-        seed = self.context.spec.seed
-        sampler = BatchSampler(len(self.data), self.samples, self.plan.micro_batch_size, seed)
+        rank, seed = self.world.place.data, self.context.spec.seed
+        is_piped = self.world.layout.pipeline_degree > 1
+        self.short_parts = self.plan.short_parts(self.rest, rank, is_piped) if self.rest else []
+        sampler = BatchSampler(len(self.data), self.samples, self.plan, seed, rank, self.short_parts)
         config = self.config
         return iter(
             train_loader(
@@ -146,21 +180,38 @@ class Session:
         """The first step, watched: dtypes, checkpointed blocks, bytes offloaded; a fall-back ends the trial
         here.
         """
-        watch = MatmulWatch()
+        watch = MatmulWatch(self.world.world_size)
         with self.context.phase("warmup_s"):
             proof_step(self.trainer, self.batches, watch, self.log)
         check_precision(self.precision, watch.shares())
-        self.forward_flops = watch.forward_flops or 0
+        is_piped = self.world.layout.pipeline_degree > 1  # its first forward pass is not one micro-batch's
+        self.forward_flops = 0 if is_piped else watch.forward_flops or 0
         self.proof |= {
             "device": self.world.device_name,
             "threads": torch.get_num_threads(),
             "matmul_flops_by_dtype": watch.shares(),
-            "parameters": sum(parameter.numel() for parameter in self.model.parameters()),
+            "parameters": self.parameters,
             "checkpointed_blocks": self.checkpointing.settle() if self.checkpointing else 0,
             **optimizers.describe(self.trainer.optimizer),
         }
         if self.trainer.offload:
             self._prove_offload(self.trainer.offload)
+        if self.world.world_size > 1:
+            self._prove_world(watch)
+
+    def _prove_world(self, watch: MatmulWatch) -> None:
+        """What really lies on each rank and what was sent: a form that shards nothing shows here."""
+        held = self.world.gather(
+            (local_bytes(self.model.parameters()), optimizer_state_bytes(self.trainer.optimizer))
+        )
+        self.proof |= {
+            "world_size": self.world.world_size,
+            "backend": "gloo" if self.world.device_type == "cpu" else "nccl",
+            "data_parallel_form": self.trainer.replica.form,
+            "parameter_bytes_by_rank": [parameters for parameters, _ in held],
+            "optimizer_state_bytes_by_rank": [state for _, state in held],
+            "bytes_sent_per_step": round(watch.sent_bytes),
+        }
 
     def _prove_offload(self, offload: Offload) -> None:
         self.proof["bytes_offloaded_per_step"] = offload.bytes_moved
@@ -177,7 +228,7 @@ class Session:
         from trials.training.compilation import Compiler
 
         self.compiler = Compiler(self.config["compile"], self.context.spec.cache_dir)
-        self.trainer.forward = self.compiler.compile(self.model)
+        self.compiler.compile(self.model)
         with self.context.phase("compile_s"):
             self._run(range(1, min(2, self.full_steps)))
         self.proof |= self.compiler.describe()
@@ -201,40 +252,51 @@ class Session:
         clock.mark()
         self._run(range(first, early), clock)
         self.memory.sample()
-        load = load_now()
+        load = self._load()
         self._run(range(early, self.full_steps), clock)
         durations = clock.durations_s()
-        reason = contamination(load, load_now())
+        reason = contamination(load, load_now(self.world.root_pid)) if load else None
         self.memory.sample()
         self.log.check_finite()
+        if self.compiler:
+            self.compiler.undo(self.model)  # other shapes would be compiled anew
         if self.rest:
-            self.trainer.forward = self.model  # another shape would be compiled anew
-            short_step(self.trainer, self.full_steps, self.batches, self.rest, self.log)
+            short_step(self.trainer, self.full_steps, self.batches, self.short_parts, self.log)
         self.batches = iter(())  # ends the loader's processes
         if reason:
             self.facts["contaminated"] = reason
             self.context.warn(f"contaminated: {reason}")
         self._report_training(durations)
 
+    def _load(self) -> LoadSample | None:
+        """Rank 0 looks for all: at the cores of the whole trial, and at all its processes as our own."""
+        return load_now(self.world.root_pid) if self.world.rank == 0 else None
+
     def _run(self, numbers: range, clock: StepClock | None = None) -> None:
         graphs = self.compiler.count_graphs if self.compiler else None
         run_steps(self.trainer, self.batches, numbers, clock or HostClock(), self.log, graphs)
 
     def _report_training(self, durations_s: list[float]) -> None:
-        window = report.cut_window(durations_s, self.log.waits_s, self.log.graphs)
+        ranks = self.world.gather(self._record(durations_s))
+        slowest = max(ranks, key=lambda rank: sum(rank.durations_s))
+        waits = [max(step) for step in zip(*(rank.waits_s for rank in ranks), strict=True)]
+        window = report.cut_window(slowest.durations_s, waits, self.log.graphs)
         phases = self.context.phases
         phases["warmup_s"] += window.warmup_s
         phases["measured_s"] = window.measured_s
         tokens = getattr(self.task, "tokens_per_sample", None)
         self.metrics |= report.speed_metrics(window, self.plan, tokens, self.world.devices)
-        used = report.mfu(window, self.forward_flops, self.plan, self.precision, self.world)
+        flops = sum(rank.forward_flops for rank in ranks) // self.world.layout.tensor_degree
+        used = report.mfu(window, flops // self.world.devices, self.plan, self.precision, self.world)
         if used:
             self.metrics[Key.MFU_PCT] = used
-        self.metrics[Key.TRAIN_LOSS_NATS] = report.train_loss([loss.item() for loss in self.log.losses])
+        losses = report.losses_of(ranks)
+        self.metrics[Key.TRAIN_LOSS_NATS] = report.train_loss(losses)
+        self.facts["loss_curve"] = report.curve(losses)
         self.metrics[Key.STARTUP_S] = MetricValue(
             phases["startup_s"], unit_of(Key.STARTUP_S), 1, method="phase clock"
         )
-        self.metrics |= self._memory_metrics()
+        self.metrics |= report.memory_metrics(ranks)
         self.facts |= {
             "global_batch_size": self.plan.global_batch_size,
             "micro_batch_size": self.plan.micro_batch_size,
@@ -247,22 +309,23 @@ class Session:
             self.facts["still_trending"] = True
             self.context.warn("the step time was still trending at the half of the run; train for longer")
 
-    def _memory_metrics(self) -> dict[str, MetricValue]:
-        host = report.gib(Key.PEAK_RSS_GIB, self.memory.peak_bytes, "maximum of summed PSS and VmHWM")
-        if self.world.device_type != "cuda":
-            return {
-                Key.PEAK_RSS_GIB: host,
-                Key.PEAK_MEMORY_GIB: report.gib(Key.PEAK_MEMORY_GIB, self.memory.peak_bytes, host.method),
-            }
-        return {
-            Key.PEAK_RSS_GIB: host,
-            Key.PEAK_MEMORY_GIB: report.gib(
-                Key.PEAK_MEMORY_GIB, torch.cuda.max_memory_allocated(), "allocator"
-            ),
-            Key.PEAK_RESERVED_GIB: report.gib(
-                Key.PEAK_RESERVED_GIB, torch.cuda.max_memory_reserved(), "allocator"
-            ),
-        }
+    @property
+    def _has_loss(self) -> bool:
+        """Of a pipeline only the ranks of the last stage see the loss."""
+        replica = self.trainer.replica
+        return not isinstance(replica, PipelineReplica) or replica.pipeline.is_last
+
+    def _record(self, durations_s: list[float]) -> report.RankRecord:
+        is_gpu = self.world.device_type == "cuda"
+        return report.RankRecord(
+            durations_s,
+            self.log.waits_s,
+            [loss.item() for loss in self.log.losses] if self._has_loss else [],
+            self.forward_flops,
+            self.memory.peak_bytes,
+            torch.cuda.max_memory_allocated() if is_gpu else None,
+            torch.cuda.max_memory_reserved() if is_gpu else None,
+        )
 
     def _reset_device_peak(self) -> None:
         if self.world.device_type == "cuda":
@@ -288,8 +351,7 @@ class Session:
         found = None
         if self.context.spec.purpose is Purpose.BASELINE:
             with self.context.phase("breakdown_s"):
-                batch, _ = next(batches_in_order(self.task, self.data, self.plan.micro_batch_size, None))
-                found = shares(profile_step(self.trainer, batch), wait_pct)
+                found = shares(profile_step(self.trainer, self._first_batch()), wait_pct)
             self.facts["breakdown"] = {key: round(value, 2) for key, value in found.items()}
         self.facts |= bottleneck(wait_pct, found)
 

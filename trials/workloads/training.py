@@ -9,6 +9,8 @@ from typing import Any
 from trials.measurement.steady import MIN_WARMUP_STEPS
 from trials.metrics import Key
 from trials.training.batch_plan import DEFAULT_MICRO_BATCH_SIZE, BatchPlan, BatchProblem, Horizon
+from trials.training.layout import Layout
+from trials.training.layout_rules import Asked, layout_problem
 from trials.training.task_source import (
     REQUIRED,
     UNREADABLE,
@@ -19,6 +21,7 @@ from trials.training.task_source import (
     split_target,
 )
 from trials.workloads.base import Knob, WorkloadProblem
+from trials.workloads.training_parallel import PARALLEL_KNOBS
 
 HORIZON_UNITS = ("tokens", "samples", "steps")
 TASK_METHODS = ("model", "train_data", "validation_data", "loss", "score")
@@ -87,7 +90,8 @@ _KNOBS = (
     Knob("loader_workers", int, 0, "processes that load data; 0 loads between the steps", low=0),
     Knob("prefetch_factor", int, 2, "batches that each loader process holds ready", low=1),
     Knob("pin_memory", bool, False, "copy batches through page-locked memory (a GPU reads it directly)"),
-    Knob("threads", int, None, "threads of one operation; default: the cores that the trial holds", low=1),
+    Knob("threads", int, None, "threads of one operation; default: the cores that the process holds", low=1),
+    *PARALLEL_KNOBS,
 )
 
 _COMMON_METRICS = (
@@ -163,18 +167,28 @@ class TrainingWorkload:
         """None: a task's sizes are its own parameters."""
         return {}
 
+    def layout_rejection(
+        self, section: Mapping[str, Any], config: Mapping[str, Any], world: Mapping[str, Any]
+    ) -> WorkloadProblem | None:
+        """Degrees that do not fit the trial, one another, or a knob."""
+        knobs = {knob.name: config.get(knob.name, knob.default) for knob in _KNOBS}
+        sizes = _divided_sizes(section, config)
+        problem = layout_problem(Asked(knobs, Layout.of(config), BatchPlan.of(config), world, sizes))
+        return problem and WorkloadProblem(problem.parameter, problem.message, problem.way_out)
+
     def rejection(
         self, section: Mapping[str, Any], config: Mapping[str, Any], world: Mapping[str, Any]
     ) -> WorkloadProblem | None:
-        """Batch sizes that contradict, a horizon shorter than a step, threads without cores, tf32 without a
-        GPU.
+        """Batch sizes that contradict, degrees that do not fit, a horizon shorter than a step, threads without
+        cores, tf32 without a GPU.
         """
         try:
             plan = BatchPlan.of(config)
         except BatchProblem as problem:
             return WorkloadProblem(problem.parameter, problem.message, problem.way_out)
         return (
-            _horizon_rejection(section, config, plan)
+            self.layout_rejection(section, config, world)
+            or _horizon_rejection(section, config, plan)
             or _device_rejection(config, world)
             or _missing_parameter(section, config)
         )
@@ -254,6 +268,18 @@ def _tokens_per_sample(section: Mapping[str, Any], config: Mapping[str, Any]) ->
         parameter = source.parameters[source.tokens_parameter]
         tokens = config.get(f"task.{parameter.name}", parameter.default)
     return tokens if isinstance(tokens, int) else None
+
+
+def _divided_sizes(section: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
+    """The task's ``divided_by``, degree -> the parameter whose value it must divide, with that value."""
+    source = _task_source(section)
+    found = {}
+    for knob, name in source.attributes.get("divided_by", {}).items():
+        parameter = source.parameters.get(name)
+        size = config.get(f"task.{name}", parameter.default if parameter else None)
+        if isinstance(size, int):
+            found[knob] = (name, size)
+    return found
 
 
 def _horizon_rejection(

@@ -78,7 +78,8 @@ def _cells(result: StudyResult, trial: TrialResult, names: list[str]) -> list[st
         estimate = trial.estimates.get(objective.metric)
         values.append("-" if estimate is None else shown_measure(estimate.value, estimate.low, estimate.high))
     ties = f"  (tie with {', '.join(map(str, trial.is_tied_with))})" if trial.is_tied_with else ""
-    return [label, *values, shown_config(trial.config, names) + ties]
+    changed = "  (numerics changed)" if trial.numerics_changed else ""
+    return [label, *values, shown_config(trial.config, names) + ties + changed]
 
 
 def _runs(trial: TrialResult) -> str:

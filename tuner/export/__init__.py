@@ -14,6 +14,7 @@ Renderer = Callable[[Mapping[str, Any]], str]
 _SHIPPED = {
     "yaml": "tuner.export.plain:render_yaml",
     "json": "tuner.export.plain:render_json",
+    "torchrun": "tuner.export.torchrun:render",
 }
 ENTRY_POINT_GROUP = "tuner.exporters"
 
@@ -36,6 +37,8 @@ def render(target: str, document: Mapping[str, Any]) -> str:
     try:
         renderer: Renderer = getattr(importlib.import_module(module), name)
         return renderer(document)
+    except TargetError:
+        raise
     except Exception as problem:
         if target in _SHIPPED:
             raise

@@ -13,6 +13,7 @@ from tuner.comparison import Difference, gain_over_baseline, noise_floor
 from tuner.objectives import Objective
 from tuner.pareto import copies, front_indices, hypervolume, hypervolume_history
 from tuner.records.rows import StudyRecord
+from tuner.results.equivalence import numerics_changed
 from tuner.results.insight import failure_patterns, failure_table, influences
 from tuner.results.limits import Examples
 from tuner.results.model import BASELINE, NearestMiss, StudyResult, TrialResult
@@ -39,7 +40,11 @@ def judge(
     read.
     """
     yardstick = Yardstick.of(study, examples or {})
-    trials = [judge_one(trial, yardstick) for trial in study.trials]
+    changed = numerics_changed(study)
+    trials = [
+        replace(judge_one(trial, yardstick), numerics_changed=changed.get(trial.number))
+        for trial in study.trials
+    ]
     front = _front(trials)
     trials = _compared(study, trials, front)
     result = StudyResult(

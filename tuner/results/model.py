@@ -35,7 +35,8 @@ class TrialResult:
     ``is_feasible`` (None unless complete) is False when a limit is not met: by the point value before
     confirmation, by the whole interval after. ``changes`` names the parameters that differ from the
     baseline's. ``gain`` is against the baseline, by objective. ``is_reliable`` False: its confirmation
-    failed as often as it worked.
+    failed as often as it worked. ``numerics_changed``: what its losses did, where its knobs should have left
+    them alone.
     """
 
     number: int
@@ -57,6 +58,7 @@ class TrialResult:
     measurements: tuple[MeasurementRecord, ...]
     on_front: bool = False
     is_tied_with: tuple[int, ...] = ()
+    numerics_changed: str | None = None
 
     @property
     def has_undecided_limit(self) -> bool:

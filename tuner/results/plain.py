@@ -66,6 +66,7 @@ def _trial(trial: TrialResult) -> dict[str, Any]:
         "is_confirmed": trial.is_confirmed,
         "on_front": trial.on_front,
         "is_tied_with": list(trial.is_tied_with),
+        "numerics_changed": trial.numerics_changed,
         "config": dict(trial.config),
         "changes_from_baseline": list(trial.changes),
         "metrics": {key: _estimate(estimate) for key, estimate in trial.estimates.items()},

@@ -14,7 +14,22 @@ _MOST_NAMED = 6
 
 def remarks(study: StudyRecord, trials: Sequence[TrialResult]) -> tuple[str, ...]:
     """One line each; none where nothing is to be said."""
-    return (*_too_few_examples(study, trials), *_disturbed(study), *_side_by_side(study))
+    return (
+        *_too_few_examples(study, trials),
+        *_disturbed(study),
+        *_side_by_side(study),
+        *_numerics_changed(trials),
+    )
+
+
+def _numerics_changed(trials: Sequence[TrialResult]) -> list[str]:
+    """Trials whose knobs promise the same numbers and did not keep it."""
+    return [
+        f"numerics_changed: trial {trial.number} differs from the baseline only in {', '.join(trial.changes)}, and "
+        f"its {trial.numerics_changed}"
+        for trial in trials
+        if trial.numerics_changed
+    ]
 
 
 def _too_few_examples(study: StudyRecord, trials: Sequence[TrialResult]) -> list[str]:

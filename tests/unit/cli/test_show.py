@@ -24,7 +24,8 @@ STUDY_KEYS = {
 }  # fmt: skip
 TRIAL_KEYS = {
     "number", "outcome", "failure_kind", "message", "proposed_by", "is_feasible", "is_confirmed", "on_front",
-    "is_tied_with", "config", "changes_from_baseline", "metrics", "limits", "gain", "measurements", "phases", "log_dir",
+    "is_tied_with", "numerics_changed", "config", "changes_from_baseline", "metrics", "limits", "gain",
+    "measurements", "phases", "log_dir",
 }  # fmt: skip
 RUN_KEYS = {
     "measurement_id", "purpose", "outcome", "failure_kind", "message", "seed", "round", "is_discarded", "metrics",

@@ -22,7 +22,7 @@ def test_two_batch_sizes_give_the_third(config, expected):
 
 
 def test_the_data_parallel_degree_is_part_of_the_global_batch():
-    plan = BatchPlan.of({"micro_batch_size": 8, "global_batch_size": 64}, data_parallel_degree=2)
+    plan = BatchPlan.of({"micro_batch_size": 8, "global_batch_size": 64, "data_parallel_degree": 2})
     assert plan.gradient_accumulation_steps == 4
 
 

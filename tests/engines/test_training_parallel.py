@@ -1,0 +1,82 @@
+"""Layouts in two real processes (gloo): every one learns what a single process learns, and proves its shards."""
+
+import pytest
+from layouts import BYTE_LM, SAMPLES, SMALL_LM, run_layouts
+
+from trials.contract import Outcome
+from trials.metrics import Key
+
+TWO = {"data_parallel_degree": 2}
+LAYOUTS = {
+    "ddp": TWO,
+    "every_sync": {**TWO, "gradient_sync": "every_micro_batch"},
+    "zero1": {**TWO, "zero_stage": 1},
+    "zero2": {**TWO, "zero_stage": 2},
+    "zero3": {**TWO, "zero_stage": 3, "activation_checkpointing": "full"},
+    "fp16": {**TWO, "gradient_compression": "fp16"},
+    "powersgd": {**TWO, "gradient_compression": "powersgd", "zero_stage": 1},
+}
+EXACT = ["ddp", "every_sync", "zero1", "zero2", "zero3"]
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    return run_layouts(tmp_path_factory.mktemp("layouts"), LAYOUTS, ranks=2)
+
+
+def losses(measurement):
+    assert measurement.outcome is Outcome.COMPLETE, measurement.message
+    return measurement.facts["loss_curve"]["losses"]
+
+
+@pytest.fixture
+def single(train):
+    return train(BYTE_LM["task"], SMALL_LM, train_for=SAMPLES, evaluate_on=BYTE_LM["evaluate_on"])
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_an_equivalent_layout_has_the_losses_of_one_process(found, single, name):
+    """Over 12 full steps and a short one of 3 samples, and on the held-out samples, shared among the ranks."""
+    assert len(losses(single)) == 13
+    assert losses(found[name]) == pytest.approx(losses(single), rel=1e-3)
+    assert found[name].examples[Key.VAL_LOSS_NATS] == pytest.approx(
+        single.examples[Key.VAL_LOSS_NATS], rel=1e-3
+    )
+
+
+def test_shards_are_proved_by_the_bytes_that_each_rank_holds(found):
+    held = {name: found[name].proof for name in EXACT}
+    whole = 4 * held["ddp"]["parameters"]
+    assert held["ddp"]["parameter_bytes_by_rank"] == [whole, whole]
+    for name in ("zero2", "zero3"):
+        assert max(held[name]["parameter_bytes_by_rank"]) < 0.6 * whole
+    for name in ("zero1", "zero2", "zero3"):
+        assert max(held[name]["optimizer_state_bytes_by_rank"]) < 0.6 * 2 * whole
+    assert min(held["ddp"]["optimizer_state_bytes_by_rank"]) >= 2 * whole
+
+
+def test_what_is_sent_is_counted(found):
+    sent = {name: measurement.proof["bytes_sent_per_step"] for name, measurement in found.items()}
+    whole = 4 * found["ddp"].proof["parameters"]
+    assert sent["ddp"] == pytest.approx(
+        whole, rel=0.01
+    )  # an all-reduce between two sends as much as it holds
+    assert sent["every_sync"] == pytest.approx(2 * sent["ddp"], rel=0.01)
+    assert sent["fp16"] == pytest.approx(sent["ddp"] / 2, rel=0.01)
+    assert sent["zero3"] > sent["zero2"] >= sent["ddp"]
+
+
+def test_compressed_gradients_train_and_are_no_longer_the_same(found, single):
+    for name in ("fp16", "powersgd"):
+        assert losses(found[name])[-1] == pytest.approx(losses(single)[-1], rel=0.1)
+    assert losses(found["powersgd"])[:3] == pytest.approx(losses(single)[:3], rel=1e-3)  # whole at first
+    assert losses(found["powersgd"]) != pytest.approx(losses(single), rel=1e-4)
+
+
+def test_the_whole_jobs_throughput_and_the_fullest_ranks_memory_are_reported(found):
+    ddp = found["ddp"]
+    rate = ddp.metrics[Key.SAMPLES_PER_S]
+    assert rate.value == pytest.approx(8 * rate.n / ddp.phases["measured_s"])
+    assert ddp.metrics[Key.PEAK_RSS_GIB].value > 1.5 * ddp.metrics[Key.PEAK_MEMORY_GIB].value
+    assert "fullest rank" in ddp.metrics[Key.PEAK_MEMORY_GIB].method
+    assert ddp.facts["samples_seen"] == 99
