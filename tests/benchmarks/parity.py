@@ -1,6 +1,8 @@
 """Does measuring cost anything? ``tokens_per_s`` of byte_lm as a trial against the same loop written by hand.
 
     python tests/benchmarks/parity.py --pairs 12 --ray
+    python tests/benchmarks/parity.py --pairs 12 --ray --form ddp       # two processes, by hand under torchrun
+    python tests/benchmarks/parity.py --pairs 12 --ray --form fsdp2
 
 Each pair runs both arms in fresh processes, in alternating order, so that drift of the machine hits both.
 The 95% interval of the paired ratio (trial / by hand) has to lie within 0.98 to 1.02. ``--ray`` keeps a Ray
@@ -26,13 +28,21 @@ from trials.metrics import Key
 
 TASK = "trials.tasks.byte_lm:ByteLM"
 WARMUP_STEPS = 4
+RANKS = 2
+FORMS = {
+    "single": {},
+    "ddp": {"data_parallel_degree": RANKS},
+    "fsdp2": {"data_parallel_degree": RANKS, "zero_stage": 3},
+}
 
 
 def main() -> int:
     """Run the pairs and print the ratio with its interval as JSON."""
     options = _options()
     if options.by_hand:
-        print(json.dumps(by_hand(options)))
+        rate = by_hand(options)
+        if os.environ.get("RANK", "0") == "0":
+            print(json.dumps(rate), flush=True)
         return 0
     with _ray() if options.ray else contextlib.nullcontext():
         ratios = [_pair(number, options) for number in range(options.pairs)]
@@ -44,29 +54,52 @@ def main() -> int:
 
 
 def by_hand(options: argparse.Namespace) -> float:
-    """Tokens per second of the plain loop that a user would write."""
+    """Tokens per second of the plain loop that a user would write; of all processes together."""
     import torch
+
+    rank, ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    if ranks > 1:
+        cores = sorted(os.sched_getaffinity(0))
+        os.sched_setaffinity(0, cores[rank * len(cores) // ranks : (rank + 1) * len(cores) // ranks])
+        torch.distributed.init_process_group("gloo")
 
     from trials.tasks.byte_lm import ByteLM
 
     torch.set_num_threads(options.threads)
     torch.manual_seed(0)
     task = ByteLM(width=options.width)
-    model = task.model()
+    model = _formed(task.model(), options.form)
     data = task.train_data()
     optimizer = torch.optim.AdamW(model.parameters(), lr=task.learning_rate, weight_decay=task.weight_decay)
     order = torch.randperm(len(data))
     for step in range(options.steps):
         if step == WARMUP_STEPS:
             begin = time.perf_counter()
-        batch = data[order[step * options.batch : (step + 1) * options.batch]]
+        begin_at = (step * ranks + rank) * options.batch
+        batch = data[order[begin_at : begin_at + options.batch]]
         with torch.autocast("cpu", torch.bfloat16, enabled=options.precision == "bf16"):
             loss = task.loss(model, batch)
         loss.backward()
         optimizer.step()
         optimizer.zero_grad()
     steps = options.steps - WARMUP_STEPS
-    return steps * options.batch * task.tokens_per_sample / (time.perf_counter() - begin)
+    tokens = steps * options.batch * ranks * task.tokens_per_sample
+    return tokens / (time.perf_counter() - begin)
+
+
+def _formed(model, form: str):
+    """The model as its form wants it, in the way of PyTorch's own tutorials."""
+    if form == "ddp":
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(model, gradient_as_bucket_view=True)
+    if form == "fsdp2":
+        from torch.distributed.fsdp import fully_shard
+
+        for block in model.blocks:
+            fully_shard(block)
+        fully_shard(model)
+    return model
 
 
 def as_trial(options: argparse.Namespace) -> float:
@@ -79,6 +112,7 @@ def as_trial(options: argparse.Namespace) -> float:
             "micro_batch_size": options.batch,
             "threads": options.threads,
             "task.width": options.width,
+            **FORMS[options.form],
         }
         spec = TrialSpec("parity", 0, "m", Purpose.SEARCH, workload, config, 0, folder, folder / "cache")
         (folder / "spec.json").write_text(spec.to_json())
@@ -102,8 +136,13 @@ def _by_hand_elsewhere(options: argparse.Namespace) -> float:
     arguments = [
         f"--{key}={getattr(options, key)}" for key in ("precision", "batch", "threads", "width", "steps")
     ]
-    command = [sys.executable, __file__, "--by-hand", *arguments]
-    return float(json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout))
+    launcher = [sys.executable]
+    if options.form != "single":
+        launcher += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={RANKS}"]
+    command = [*launcher, __file__, "--by-hand", f"--form={options.form}", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(options.threads), "GLOO_SOCKET_IFNAME": "lo"}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return float(json.loads(done.stdout))
 
 
 @contextlib.contextmanager
@@ -121,13 +160,17 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--pairs", type=int, default=12)
     parser.add_argument("--steps", type=int, default=40)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=16, help="samples of one process")
+    parser.add_argument("--form", choices=FORMS, default="single")
     parser.add_argument("--width", type=int, default=256)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--threads", type=int, help="of each process; default: its share of the cores")
     parser.add_argument("--precision", choices=("fp32", "bf16"), default="bf16")
     parser.add_argument("--ray", action="store_true", help="keep a Ray cluster up in both arms")
     parser.add_argument("--by-hand", action="store_true", help=argparse.SUPPRESS)
-    return parser.parse_args()
+    options = parser.parse_args()
+    ranks = 1 if options.form == "single" else RANKS
+    options.threads = options.threads or max(1, len(os.sched_getaffinity(0)) // ranks)
+    return options
 
 
 if __name__ == "__main__":

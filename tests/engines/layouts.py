@@ -31,11 +31,11 @@ SAMPLES = {"samples": 8 * 12 + 3}  # 12 full steps and a short one
 
 
 def run_layouts(
-    folder: Path, layouts: dict[str, dict[str, Any]], ranks: int, purpose: Purpose = Purpose.SEARCH
+    folder: Path, layouts: dict[str, dict[str, Any]], ranks: int, samples: int = SAMPLES["samples"]
 ) -> dict[str, Measurement]:
     """Name -> measurement of each layout, trained in ``ranks`` processes on loopback."""
     job = folder / "job.json"
-    job.write_text(json.dumps({"layouts": layouts, "folder": str(folder), "purpose": purpose}))
+    job.write_text(json.dumps({"layouts": layouts, "folder": str(folder), "samples": samples}))
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen(64)
@@ -90,9 +90,9 @@ def main() -> None:
     for name, config in job["layouts"].items():
         folder = Path(job["folder"]) / f"{name}-{rank}"
         folder.mkdir()
-        workload = {**BYTE_LM, "train_for": SAMPLES}
+        workload = {**BYTE_LM, "train_for": {"samples": job["samples"]}}
         spec = TrialSpec(
-            "s", 0, "m", Purpose(job["purpose"]), workload, {**SMALL_LM, **config}, 0, folder, folder
+            "s", 0, "m", Purpose.SEARCH, workload, {**SMALL_LM, **config}, 0, folder, folder
         )
         context = TrialContext(spec, time.monotonic())
         found = runner.run(context)

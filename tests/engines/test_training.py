@@ -82,6 +82,7 @@ def test_the_same_seed_gives_the_same_losses_and_another_seed_others(train):
         {"activation_checkpointing": "selective"},
         {"activation_offload": "cpu"},
         {"activation_checkpointing": "full", "activation_offload": "cpu"},
+        {"optimizer_offload": "cpu"},
         {"loader_workers": 2},
         {"micro_batch_size": 1, "global_batch_size": 4},
     ],
@@ -103,6 +104,8 @@ def test_checkpointing_is_proved_by_the_blocks_that_were_recomputed(train):
     for kind in ("selective", "full"):
         found = train(BYTE_LM, {**lm, "activation_checkpointing": kind}, **arguments)
         assert found.proof["checkpointed_blocks"] == 3
+    every_second = {**lm, "activation_checkpointing": "full", "checkpoint_every": 2}
+    assert train(BYTE_LM, every_second, **arguments).proof["checkpointed_blocks"] == 2
 
 
 def test_offloading_is_proved_by_the_bytes_that_moved(train):
@@ -110,6 +113,8 @@ def test_offloading_is_proved_by_the_bytes_that_moved(train):
     hidden = 50 * 64 * 4
     assert found.proof["bytes_offloaded_per_step"] >= 3 * hidden
     assert any("frees nothing" in warning for warning in found.warnings)
+    found = train(config={"optimizer_offload": "cpu", "task.width": 16}, train_for={"steps": 8})
+    assert found.proof["optimizer_bytes_moved_per_step"] == 2 * 4 * found.proof["parameters"]
 
 
 @pytest.mark.parametrize(

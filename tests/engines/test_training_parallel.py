@@ -13,15 +13,24 @@ LAYOUTS = {
     "zero1": {**TWO, "zero_stage": 1},
     "zero2": {**TWO, "zero_stage": 2},
     "zero3": {**TWO, "zero_stage": 3, "activation_checkpointing": "full"},
+    "tensor": {"tensor_parallel_degree": 2},
+    "gpipe": {"pipeline_parallel_degree": 2, "pipeline_schedule": "gpipe"},
+    "1f1b": {"pipeline_parallel_degree": 2, "activation_checkpointing": "full"},
     "fp16": {**TWO, "gradient_compression": "fp16"},
     "powersgd": {**TWO, "gradient_compression": "powersgd", "zero_stage": 1},
 }
-EXACT = ["ddp", "every_sync", "zero1", "zero2", "zero3"]
+SPREAD = {**TWO, "expert_parallel_degree": 2, "task.experts": 4}
+EXACT = ["ddp", "every_sync", "zero1", "zero2", "zero3", "tensor", "gpipe", "1f1b"]
 
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    return run_layouts(tmp_path_factory.mktemp("layouts"), LAYOUTS, ranks=2)
+    return run_layouts(tmp_path_factory.mktemp("layouts"), {**LAYOUTS, "spread": SPREAD}, ranks=2)
+
+
+@pytest.fixture
+def spread(found):
+    return found["spread"]
 
 
 def losses(measurement):
@@ -45,7 +54,7 @@ def test_an_equivalent_layout_has_the_losses_of_one_process(found, single, name)
 
 
 def test_shards_are_proved_by_the_bytes_that_each_rank_holds(found):
-    held = {name: found[name].proof for name in EXACT}
+    held = {name: measurement.proof for name, measurement in found.items()}
     whole = 4 * held["ddp"]["parameters"]
     assert held["ddp"]["parameter_bytes_by_rank"] == [whole, whole]
     for name in ("zero2", "zero3"):
@@ -63,6 +72,8 @@ def test_what_is_sent_is_counted(found):
     )  # an all-reduce between two sends as much as it holds
     assert sent["every_sync"] == pytest.approx(2 * sent["ddp"], rel=0.01)
     assert sent["fp16"] == pytest.approx(sent["ddp"] / 2, rel=0.01)
+    assert sent["tensor"] > 0
+    assert sent["gpipe"] > 0
     assert sent["zero3"] > sent["zero2"] >= sent["ddp"]
 
 
@@ -80,3 +91,19 @@ def test_the_whole_jobs_throughput_and_the_fullest_ranks_memory_are_reported(fou
     assert ddp.metrics[Key.PEAK_RSS_GIB].value > 1.5 * ddp.metrics[Key.PEAK_MEMORY_GIB].value
     assert "fullest rank" in ddp.metrics[Key.PEAK_MEMORY_GIB].method
     assert ddp.facts["samples_seen"] == 99
+
+
+def test_a_split_layer_and_a_pipeline_hold_their_parts_only(found):
+    whole = 4 * found["ddp"].proof["parameters"]
+    assert sum(found["gpipe"].proof["parameter_bytes_by_rank"]) == whole
+    assert whole / 2 < max(found["tensor"].proof["parameter_bytes_by_rank"]) < 0.8 * whole
+    assert found["tensor"].proof["tensor_parallel_plan"]["blocks.0.qkv"] == "column"
+    assert found["1f1b"].proof["checkpointed_blocks"] == 1  # of each stage
+
+
+def test_spread_experts_learn_what_they_learn_together(spread, train):
+    config = {**SMALL_LM, "task.experts": 4}
+    single = train(BYTE_LM["task"], config, train_for=SAMPLES, evaluate_on=BYTE_LM["evaluate_on"])
+    assert losses(spread) == pytest.approx(losses(single), rel=1e-3)
+    whole = 4 * single.proof["parameters"]
+    assert max(spread.proof["parameter_bytes_by_rank"]) < 0.7 * whole

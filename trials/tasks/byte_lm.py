@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.nn.functional as F  # noqa: N812 - PyTorch's own name for it
@@ -20,13 +21,14 @@ _LEFT_OUT = {"site-packages", "dist-packages", "test", "tests", "idle_test", "__
 
 class ByteLM:
     """Predicts the next byte of ``.py`` files; whole files are held out. ``width`` is a multiple of
-    ``heads``.
+    ``heads``. With ``experts`` (0: none) each block's feed-forward network is a mixture, of which a byte uses one.
     """
 
     metrics = ("val_loss_nats", "perplexity")
     divided_by = {  # noqa: RUF012 - read from the source as it stands: sizes that a degree must divide
         "tensor_parallel_degree": "heads",
         "pipeline_parallel_degree": "depth",
+        "expert_parallel_degree": "experts",
     }
 
     def __init__(
@@ -38,15 +40,16 @@ class ByteLM:
         heads: int = 4,
         context_length: int = 128,
         weight_decay: float = 0.01,
+        experts: int = 0,
     ):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
-        self.width, self.depth, self.heads = width, depth, heads
+        self.width, self.depth, self.heads, self.experts = width, depth, heads, experts
         self.tokens_per_sample = context_length
 
     def model(self) -> nn.Module:
         """A decoder with pre-normalisation and learned positions."""
-        return Decoder(self.width, self.depth, self.heads, self.tokens_per_sample)
+        return Decoder(self.width, self.depth, self.heads, self.tokens_per_sample, self.experts)
 
     def pipeline_stages(self, model: nn.Module, count: int) -> list[nn.Module]:
         """Even runs of blocks; the first also embeds, the last also gives the logits."""
@@ -56,6 +59,13 @@ class ByteLM:
             Stage(model, model.blocks[begin:end], is_first=begin == 0, is_last=end == len(model.blocks))
             for begin, end in pairwise(edges)
         ]
+
+    def spread_experts(
+        self, model: nn.Module, rank: int, degree: int, new_exchange: Callable[[], Any]
+    ) -> list[nn.Parameter]:
+        """Each mixture keeps its run of experts."""
+        mixtures = [module for module in model.modules() if isinstance(module, Mixture)]
+        return [parameter for mixture in mixtures for parameter in mixture.keep(rank, degree, new_exchange())]
 
     def train_data(self) -> Tensor:
         """Windows of ``context_length + 1`` bytes, one after the other."""
@@ -86,11 +96,11 @@ class ByteLM:
 class Decoder(nn.Module):
     """Bytes (batch, time) -> logits (batch, time, 256)."""
 
-    def __init__(self, width: int, depth: int, heads: int, context_length: int) -> None:
+    def __init__(self, width: int, depth: int, heads: int, context_length: int, experts: int = 0) -> None:
         super().__init__()
         self.embedding = nn.Embedding(BYTES, width)
         self.position = nn.Parameter(torch.randn(context_length, width) * 0.02)
-        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(depth))
+        self.blocks = nn.ModuleList(Block(width, heads, experts) for _ in range(depth))
         self.norm = nn.LayerNorm(width)
         self.head = nn.Linear(width, BYTES, bias=False)
         nn.init.normal_(self.embedding.weight, std=0.02)
@@ -125,15 +135,13 @@ class Stage(nn.Module):
 class Block(nn.Module):
     """Causal attention and a feed-forward network, each added to what came in."""
 
-    def __init__(self, width: int, heads: int) -> None:
+    def __init__(self, width: int, heads: int, experts: int = 0) -> None:
         super().__init__()
         self.heads = heads
         self.norm_attention, self.norm_feed = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
         self.out = nn.Linear(width, width, bias=False)
-        self.feed = nn.Sequential(
-            nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
-        )
+        self.feed: nn.Module = Mixture(width, experts) if experts else feed_forward(width)
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(batch, time, width) -> the same shape."""
@@ -145,6 +153,55 @@ class Block(nn.Module):
         hidden = hidden + self.out(mixed.transpose(1, 2).reshape(batch, time, -1))
         fed: Tensor = self.feed(self.norm_feed(hidden))
         return hidden + fed
+
+
+def feed_forward(width: int) -> nn.Sequential:
+    """Out to four times the width and back."""
+    return nn.Sequential(
+        nn.Linear(width, 4 * width), nn.GELU(approximate="tanh"), nn.Linear(4 * width, width)
+    )
+
+
+class Mixture(nn.Module):
+    """Feed-forward networks of which each position uses the likeliest one, scaled by its probability (Switch
+    Transformer, arXiv 2101.03961, without capacity limit and balancing loss).
+    """
+
+    def __init__(self, width: int, experts: int) -> None:
+        super().__init__()
+        self.router = nn.Linear(width, experts, bias=False)
+        self.experts = nn.ModuleList(feed_forward(width) for _ in range(experts))
+        self.exchange: Any = None  # set where experts are spread over processes
+
+    def keep(self, rank: int, degree: int, exchange: Any) -> list[nn.Parameter]:
+        """Keep one of ``degree`` equal runs of the experts; tokens for the others go through ``exchange``."""
+        own = len(self.experts) // degree
+        self.experts = self.experts[rank * own : (rank + 1) * own]
+        self.exchange = exchange
+        return list(self.experts.parameters())
+
+    def forward(self, hidden: Tensor) -> Tensor:
+        """(batch, time, width) -> the same shape."""
+        tokens = hidden.flatten(0, 1)
+        probability, choice = self.router(tokens).softmax(-1).max(-1)
+        order = choice.argsort(stable=True)
+        counts = choice.bincount(minlength=self.router.out_features)
+        mixed = self._run(tokens[order], counts)
+        results = torch.empty_like(mixed).index_copy(0, order, mixed)
+        return (results * probability[:, None]).view_as(hidden)
+
+    def _run(self, tokens: Tensor, counts: Tensor) -> Tensor:
+        """Tokens sorted by expert, and how many each has -> their results, in the same order."""
+        if self.exchange is None:
+            return self._apply_experts(tokens, counts[None])
+        arrived, received = self.exchange.there(tokens, counts)
+        results: Tensor = self.exchange.back(self._apply_experts(arrived, received))
+        return results
+
+    def _apply_experts(self, tokens: Tensor, counts: Tensor) -> Tensor:
+        """``counts`` (sources, own experts): tokens come source by source, and within one expert by expert."""
+        parts = tokens.split(counts.flatten().tolist())
+        return torch.cat([self.experts[i % len(self.experts)](part) for i, part in enumerate(parts)])
 
 
 def _logits_and_targets(model: nn.Module, batch: Tensor) -> tuple[Tensor, Tensor]:

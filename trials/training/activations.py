@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -17,6 +16,7 @@ from trials.training.task import Task, wrong_return
 
 MIN_OFFLOADED_BYTES = 1024  # smaller tensors cost more to move than they free
 
+_NO_BACKWARD = -1
 _aten = torch.ops.aten
 _KEPT_BY_SELECTIVE = [
     _aten.mm.default,
@@ -66,7 +66,7 @@ class Checkpointing:
         self.kind = kind
         self._blocks = blocks
         self._plain = [block.forward for block in blocks]
-        self._forwards: Counter[int] = Counter()
+        self._recomputed: set[int] = set()
         self._wrap([partial(self._counted, index) for index in range(len(blocks))])
 
     def settle(self) -> int:
@@ -75,7 +75,7 @@ class Checkpointing:
         TrialFailure where none did: the checkpoint was asked for and is not there.
         """
         self._wrap(self._plain)
-        recomputed = sum(count >= 2 for count in self._forwards.values())
+        recomputed = len(self._recomputed)
         if not recomputed:
             raise TrialFailure(
                 FailureKind.UNSUPPORTED,
@@ -93,7 +93,8 @@ class Checkpointing:
             block.forward = partial(_checkpointed, forward, keywords)
 
     def _counted(self, index: int, *args: Any, **kwargs: Any) -> Any:
-        self._forwards[index] += 1
+        if torch._C._current_graph_task_id() != _NO_BACKWARD:  # accumulation runs a forward more than once too
+            self._recomputed.add(index)
         return self._plain[index](*args, **kwargs)
 
 

@@ -27,7 +27,7 @@ class Layout:
     """The degrees of one configuration.
 
     ``shard_degree`` data-parallel ranks share one copy of what ``zero_stage`` 2 and 3 shard (hybrid sharding
-    where they are fewer than all); ``expert_degree`` of them share one set of experts.
+    where they are fewer than all); ``expert_degree`` of them share one set of experts (neighbours, as shards are).
     """
 
     data_degree: int = 1
@@ -41,14 +41,9 @@ class Layout:
     def of(cls, config: Mapping[str, Any]) -> Layout:
         """Read the degrees of a configuration; what is not given is 1."""
         data, tensor, pipeline = (config.get(name) or 1 for name in DEGREE_KNOBS)
-        return cls(
-            data,
-            tensor,
-            pipeline,
-            config.get("expert_parallel_degree") or 1,
-            config.get("zero_stage") or 0,
-            config.get("shard_degree") or data,
-        )
+        expert = config.get("expert_parallel_degree") or 1
+        shard = config.get("shard_degree") or (expert if expert > 1 else data)
+        return cls(data, tensor, pipeline, expert, config.get("zero_stage") or 0, shard)
 
     @property
     def world_size(self) -> int:

@@ -140,6 +140,23 @@ def _offload_knows_parameters(asked: Asked) -> LayoutProblem | None:
     )
 
 
+def _host_optimizer_is_whole(asked: Asked) -> LayoutProblem | None:
+    layout = asked.layout
+    if asked.config["optimizer_offload"] == "none":
+        return None
+    if asked.config["precision"] == "fp16":
+        return LayoutProblem(
+            "optimizer_offload", "the loss scaling of fp16 needs the optimizer on the device", "use none, or bf16"
+        )
+    if layout.world_size == layout.data_degree and layout.zero_stage == 0:
+        return None
+    return LayoutProblem(
+        "optimizer_offload",
+        "optimizer_offload works on whole parameters",
+        "use none, or data parallelism with zero_stage 0",
+    )
+
+
 def _scaler_is_local(asked: Asked) -> LayoutProblem | None:
     layout = asked.layout
     if asked.config["precision"] != "fp16" or layout.world_size == layout.data_degree:
@@ -155,6 +172,8 @@ def _degrees_divide(asked: Asked) -> LayoutProblem | None:
     """The task's sizes, by the degrees; a pipeline's depth by all its stages."""
     for knob, (name, size) in asked.sizes.items():
         degree = asked.config.get(knob) or 1
+        if size == 0 and degree > 1:
+            return LayoutProblem(knob, f"{knob}={degree} has nothing to divide: task.{name}=0", "use 1")
         each = STAGES_PER_RANK[asked.config["pipeline_schedule"]] if knob == "pipeline_parallel_degree" else 1
         if degree == 1 or size % (degree * each) == 0:
             continue
@@ -196,17 +215,39 @@ def _tensors_meet_zero(asked: Asked) -> LayoutProblem | None:
     )
 
 
+def _experts_are_spread(asked: Asked) -> LayoutProblem | None:
+    layout = asked.layout
+    degree = layout.expert_degree
+    if degree == 1:
+        return None
+    if layout.data_degree % degree:
+        return LayoutProblem(
+            "expert_parallel_degree",
+            f"expert_parallel_degree={degree} does not divide data_parallel_degree={layout.data_degree}",
+            f"use {_choice(_divisors(layout.data_degree))}",
+        )
+    if layout.world_size == layout.data_degree and layout.zero_stage == 0:
+        return None
+    return LayoutProblem(
+        "expert_parallel_degree",
+        "spread experts go with data parallelism at zero_stage 0, and with nothing else",
+        "use 1, or zero_stage 0 without tensor and pipeline parallelism",
+    )
+
+
 _RULES: tuple[Callable[[Asked], LayoutProblem | None], ...] = (
     _world_fits,
     _threads_fit,
     _degrees_divide,
     _pipeline_is_filled,
     _tensors_meet_zero,
+    _experts_are_spread,
     _zero_has_ranks,
     _shards_divide,
     _compression_has_buckets,
     _compile_is_whole,
     _offload_knows_parameters,
+    _host_optimizer_is_whole,
     _scaler_is_local,
 )
 

@@ -20,6 +20,7 @@ from trials.measurement.clocks import StepClock
 from trials.training.activations import Offload, saving
 from trials.training.batch_plan import BatchPlan, Part
 from trials.training.data import to_device
+from trials.training.optimizers import HostOptimizer
 from trials.training.parallel.pipeline import PipelineReplica
 from trials.training.parallel.replicas import Replica
 from trials.training.precision import Precision
@@ -50,7 +51,7 @@ class Trainer:
     plan: BatchPlan
     precision: Precision
     replica: Replica
-    optimizer: torch.optim.Optimizer
+    optimizer: torch.optim.Optimizer | HostOptimizer
     scaler: Any | None
     offload: Offload | None
     total_steps: int
@@ -69,6 +70,7 @@ class Trainer:
         loss.
         """
         loss = self._passes(batches, after_forward)
+        self.replica.before_update()
         self._update(number)
         return loss
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from typing import Any
 
 import torch
+from torch import nn
 
 from trials.context import TrialContext
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialFailure
@@ -26,6 +27,7 @@ from trials.training.data import BatchSampler, as_dataset, batches_in_order, to_
 from trials.training.evaluate import quality, score_all
 from trials.training.layout import Layout
 from trials.training.loop import PipelineTrainer, StepLog, Trainer, proof_step, run_steps, short_step
+from trials.training.parallel.expert import spread_experts
 from trials.training.parallel.pipeline import Pipeline, PipelineReplica, StagedModel, split
 from trials.training.parallel.replicas import Replica, form_replica, local_bytes, optimizer_state_bytes
 from trials.training.parallel.tensor import split_blocks
@@ -44,6 +46,9 @@ _RANK_STRIDE = 1_000_003
 
 class Session:
     """Holds the parts of one trial; ``measure`` runs it."""
+
+    has_values = True
+    """False where the model is only looked at (fake tensors)."""
 
     def __init__(
         self, context: TrialContext, config: dict[str, Any], plan: BatchPlan, import_torch_s: float
@@ -96,12 +101,6 @@ class Session:
                 f"{self.samples} samples are less than one step of {self.plan.global_batch_size}; "
                 "train for longer",
             )
-        checkpointing = self.config["activation_checkpointing"]
-        self.checkpointing = (
-            Checkpointing(checkpointing, blocks_of(self.task, self.model))
-            if checkpointing != "none"
-            else None
-        )
         self.parameters = sum(parameter.numel() for parameter in self.model.parameters())
         self.trainer = self._trainer(self._distributed())
         if self.world.place.data:
@@ -119,19 +118,30 @@ class Session:
             ) from problem
 
     def _distributed(self) -> Replica:
-        """Split the model as the layout says: within its layers, into stages, over data-parallel ranks."""
-        world, layout = self.world, self.world.layout
+        """Split the model as the layout says: within its layers, into stages, over data-parallel ranks; with its
+        checkpoints in place before anything is wrapped around.
+        """
+        world, layout, config = self.world, self.world.layout, self.config
         units = units_of(self.task, self.model)
+        kind = config["activation_checkpointing"]
+        chosen = blocks_of(self.task, self.model)[:: config["checkpoint_every"]] if kind != "none" else []
         if layout.tensor_degree > 1:
-            batch = to_device(self._first_batch(), world.device, self.precision.batch_dtype)
+            moved = to_device(self._first_batch(), world.device, self.precision.batch_dtype)
+            batch = moved if self.has_values else None
             self.proof["tensor_parallel_plan"] = split_blocks(self.task, self.model, units, world, batch)
-        if layout.pipeline_degree == 1:
-            return form_replica(self.model, units, world, self.config)
-        stages = split(self.task, self.model, world, self.config["pipeline_schedule"])
-        pipeline = Pipeline(self.task, stages, units, world, self.config)
-        model = StagedModel(pipeline, stages)
-        self.model = model
-        return PipelineReplica(model, pipeline)
+        stages = {}
+        if layout.pipeline_degree > 1:
+            stages = split(self.task, self.model, world, config["pipeline_schedule"])
+            self.model = nn.ModuleList(stages.values())  # lets go of the other ranks' stages
+        own = set(self.model.modules())
+        here = [block for block in chosen if block in own]
+        self.checkpointing = Checkpointing(kind, here) if here else None
+        if stages:
+            pipeline = Pipeline(self.task, stages, units, world, config)
+            model = self.model = StagedModel(pipeline, stages)
+            return PipelineReplica(model, pipeline)
+        spread = spread_experts(self.task, self.model, world) if layout.expert_degree > 1 else None
+        return form_replica(self.model, units, world, config, spread)
 
     def _first_batch(self) -> Any:
         return next(batches_in_order(self.task, self.data, [0], self.plan.micro_batch_size, len(self.data)))
@@ -140,6 +150,8 @@ class Session:
         offload = Offload(self.model) if self.config["activation_offload"] == "cpu" else None
         if offload and self.world.device_type == "cpu":
             self.context.warn("activation_offload=cpu on a CPU copies activations and frees nothing")
+        if self.config["optimizer_offload"] == "cpu" and self.world.device_type == "cpu":
+            self.context.warn("optimizer_offload=cpu on a CPU keeps a second copy of the parameters and frees nothing")
         kind = PipelineTrainer if isinstance(replica, PipelineReplica) else Trainer
         return kind(
             self.task,
@@ -148,7 +160,11 @@ class Session:
             self.precision,
             replica,
             optimizers.build_optimizer(
-                self.config["optimizer"], self.task, self.model, replica.shard_group()
+                self.config["optimizer"],
+                self.task,
+                self.model,
+                replica.shard_group(),
+                is_on_host=self.config["optimizer_offload"] == "cpu",
             ),
             torch.amp.GradScaler(self.world.device_type) if self.precision.has_scaler else None,
             offload,

@@ -42,7 +42,9 @@ Optional, as attributes or methods:
   model's largest ``nn.ModuleList``);
 - ``tensor_parallel_plan(self, model)``: how layers are split, ``{"blocks.0.qkv": "column", ...: "row"}`` (default:
   by the names of the blocks' linear layers); ``pipeline_stages(self, model, count)``: modules to be run one after
-  the other (default: even runs of an ``nn.Sequential``); ``divided_by = {"tensor_parallel_degree": "heads"}``, a
+  the other (default: even runs of an ``nn.Sequential``); ``spread_experts(self, model, rank, degree, new_exchange)``:
+  keep the rank's share of each layer's experts, give the layer an exchange (``trials.training.parallel.expert``) and
+  return the parameters kept (no default); ``divided_by = {"tensor_parallel_degree": "heads"}``, a
   literal: parameters whose values a degree must divide, so that a check knows it;
 - ``collate(self, samples)``: makes a batch of a list of samples, for a dataset (default: PyTorch's);
 - ``summary(self, scores)``: metrics that are no means, from all per-sample scores: ``{"f1": ...}``.

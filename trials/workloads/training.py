@@ -70,11 +70,19 @@ _KNOBS = (
         "convolutions and attention (selective); everything (full)",
         choices=("none", "selective", "full"),
     ),
+    Knob("checkpoint_every", int, 1, "of the task's blocks every n-th is checkpointed, from the first on", low=1),
     Knob(
         "activation_offload",
         str,
         "none",
         "where activations wait for the backward pass: on the device, or in host memory (cpu)",
+        choices=("none", "cpu"),
+    ),
+    Knob(
+        "optimizer_offload",
+        str,
+        "none",
+        "where the optimizer keeps its state and works: on the device, or on the host (cpu)",
         choices=("none", "cpu"),
     ),
     Knob(

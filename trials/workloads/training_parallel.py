@@ -49,6 +49,13 @@ PARALLEL_KNOBS = (
         low=1,
     ),
     Knob(
+        "expert_parallel_degree",
+        int,
+        1,
+        "data-parallel processes that share one set of a mixture's experts: the task's spread_experts(...)",
+        low=1,
+    ),
+    Knob(
         "pipeline_schedule",
         str,
         "1f1b",

@@ -26,6 +26,9 @@ from tuner.cli.options import (
 @click.option("--more", type=WholeNumber(1), metavar="N", help="Run N more than the study already has.")
 @click.option("--dry-run", is_flag=True, help="Check, print what would run, run nothing.")
 @click.option(
+    "--profile-only", is_flag=True, help="Measure the baseline alone and say where its time goes; record nothing."
+)
+@click.option(
     "--new-space", is_flag=True, help="The file was edited: begin a new generation, reuse what still fits."
 )
 @click.option(
@@ -41,6 +44,7 @@ def run(
     trials: int | None,
     more: int | None,
     dry_run: bool,
+    profile_only: bool,
     new_space: bool,
     take_over: bool,
     ray_address: str | None,
@@ -68,6 +72,10 @@ def run(
         click.echo(json.dumps(outline, indent=2) if as_json else text)
         click.echo("dry run: nothing was run", err=True)
         return ExitCode.DONE
+    if profile_only:
+        from tuner.cli.profile import profile_file
+
+        return profile_file(file, as_json=as_json)
     from tuner.cli.running import Wishes, run_file
 
     repeated = [space]

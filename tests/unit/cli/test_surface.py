@@ -18,8 +18,8 @@ HEAVY = ("torch", "ray", "optuna", "mlflow", "sqlalchemy", "numpy", "scipy", "pl
 SURFACE = {
     "init": ["--force", "--help", "--kind", "--output", "--run", "--task"],
     "run": [
-        "SPACE", "--dry-run", "--help", "--json", "--more", "--new-space", "--no-mlflow", "--ray-address",
-        "--records", "--set", "--take-over", "--trials",
+        "SPACE", "--dry-run", "--help", "--json", "--more", "--new-space", "--no-mlflow", "--profile-only",
+        "--ray-address", "--records", "--set", "--take-over", "--trials",
     ],
     "check": ["SPACE", "--help", "--json", "--records", "--set"],
     "try": ["STUDY", "VALUES", "--help", "--json", "--records"],

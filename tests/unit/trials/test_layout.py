@@ -58,6 +58,11 @@ def test_ranks_get_equal_and_disjoint_shares_of_the_cores():
             "activation_offload",
             "use none",
         ),
+        (
+            {"data_parallel_degree": 2, "zero_stage": 1, "optimizer_offload": "cpu"},
+            "optimizer_offload",
+            "zero_stage 0",
+        ),
     ],
     ids=str,
 )
@@ -108,6 +113,16 @@ LM = {"kind": "training", "task": "trials.tasks.byte_lm:ByteLM", "train_for": {"
             {"tensor_parallel_degree": 2, "data_parallel_degree": 2, "zero_stage": 1},
             "zero_stage",
             "use 0, 2 or 3",
+        ),
+        (
+            {"expert_parallel_degree": 2, "data_parallel_degree": 2},
+            "expert_parallel_degree",
+            "use 1",
+        ),
+        (
+            {"expert_parallel_degree": 2, "data_parallel_degree": 3, "task.experts": 4},
+            "expert_parallel_degree",
+            "use 1 or 3",
         ),
         ({"tensor_parallel_degree": 2, "precision": "fp16"}, "precision", "use fp32 or bf16"),
     ],

@@ -1,3 +1,5 @@
+from dataclasses import dataclass
+
 import pytest
 
 from trials.contract import FailureKind, TrialFailure
@@ -41,11 +43,39 @@ def test_a_task_without_tokens_reports_no_tokens(report):
 
 def test_the_breakdown_sums_to_the_step_and_names_what_is_largest():
     breakdown = pytest.importorskip("trials.training.breakdown", reason="needs torch")
-    found = breakdown.shares({"compute": 2.0, "memory_bound": 5.0, "host": 1.0}, data_wait_pct=4.0)
+    seconds = {"compute": 2.0, "memory_bound": 5.0, "communication": 0.5, "host": 0.5}
+    found = breakdown.shares(seconds, data_wait_pct=4.0)
     assert sum(found.values()) == pytest.approx(100)
     assert found["memory_bound_pct"] == pytest.approx(60)
     named = breakdown.bottleneck(4.0, found)
     assert (named["bottleneck"], named["data_wait_is_notable"]) == ("memory_bound", False)
+
+
+@dataclass
+class Span:
+    """An event as a profiler records it, in microseconds."""
+
+    name: str
+    start: float
+    end: float
+
+    @property
+    def time_range(self):
+        return self
+
+
+def test_only_communication_that_nothing_overlaps_counts():
+    breakdown = pytest.importorskip("trials.training.breakdown", reason="needs torch")
+    events = [
+        Span("aten::mm", 0, 40),
+        Span("gloo:all_reduce", 30, 90),  # 50 us of it alone, less what the next one works
+        Span("aten::add_", 60, 70),
+        Span("gloo:all_gather", 85, 100),
+        Span("c10d::allreduce_", 95, 100),  # the call, not the transfer
+    ]
+    assert breakdown._exposed_s(events, is_gpu=False) == pytest.approx(50e-6)
+    assert breakdown.bottleneck(1.0, breakdown.shares({"compute": 1.0, "memory_bound": 1.0,
+        "communication": 3.0, "host": 0.0}, 1.0))["bottleneck"] == "communication"  # fmt: skip
 
 
 def test_waiting_for_data_is_notable_from_five_percent_and_the_bottleneck_from_twenty():

@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from trials.training.parallel.compression import compress
+from trials.training.parallel.expert import Spread
 from trials.training.world import World
 
 MIB = 2**20
@@ -31,6 +32,9 @@ class Replica:
         """Entered around forward and backward of one micro-batch; ``is_last`` of its step."""
         return nullcontext()
 
+    def before_update(self) -> None:
+        """Called when all gradients of a step are there, before the optimizer uses them."""
+
     def shard_group(self) -> Any:
         """The group over which the optimizer's state is sharded (ZeRO 1), or None."""
         return None
@@ -41,9 +45,16 @@ class Averaged(Replica):
 
     form = "ddp"
 
-    def __init__(self, model: nn.Module, world: World, config: Mapping[str, Any]) -> None:
+    def __init__(
+        self, model: nn.Module, world: World, config: Mapping[str, Any], spread: Spread | None
+    ) -> None:
         from torch.nn.parallel import DistributedDataParallel
 
+        self._spread = spread
+        if spread:
+            own = set(spread.parameters)
+            names = [name for name, parameter in model.named_parameters() if parameter in own]
+            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
         self._ddp = DistributedDataParallel(
             model,
             process_group=world.data_group,
@@ -58,6 +69,11 @@ class Averaged(Replica):
     def one_pass(self, is_last: bool) -> AbstractContextManager[Any]:
         """Gradients are sent in the last micro-batch only, unless asked for otherwise."""
         return nullcontext() if is_last or self._syncs_always else self._ddp.no_sync()
+
+    def before_update(self) -> None:
+        """Spread experts are averaged here, not by DDP."""
+        if self._spread:
+            self._spread.finish()
 
     def shard_group(self) -> Any:
         """The data-parallel ranks, where ZeRO 1 was asked for."""
@@ -96,15 +112,21 @@ class Sharded(Replica):
 
 
 def form_replica(
-    model: nn.Module, blocks: list[nn.Module], world: World, config: Mapping[str, Any]
+    model: nn.Module,
+    blocks: list[nn.Module],
+    world: World,
+    config: Mapping[str, Any],
+    spread: Spread | None = None,
 ) -> Replica:
-    """The form that the layout asks for; ``blocks`` are the units of sharding (empty: the model as a whole)."""
+    """The form that the layout asks for; ``blocks`` are the units of sharding (empty: the model as a whole),
+    ``spread`` the experts that this rank has for itself.
+    """
     layout = world.layout
     if layout.data_degree == 1:
         return Replica(model)
     if layout.is_sharded or layout.tensor_degree > 1:
         return Sharded(model, blocks, world, config)
-    return Averaged(model, world, config)
+    return Averaged(model, world, config, spread)
 
 
 def local_bytes(tensors: Any) -> int:
@@ -116,7 +138,7 @@ def local_bytes(tensors: Any) -> int:
     return total
 
 
-def optimizer_state_bytes(optimizer: torch.optim.Optimizer) -> int:
+def optimizer_state_bytes(optimizer: Any) -> int:
     """Bytes of the optimizer's state on this rank (of its own shard, with ZeRO)."""
     inner = getattr(optimizer, "optim", optimizer)
     return local_bytes(
