@@ -56,7 +56,9 @@ def main() -> int:
     states = max(abs(guess.state_bytes / real.state_bytes - 1) for _, guess, real, _ in rows)
     peak = max(abs(guess.peak_bytes / real.peak_bytes - 1) for _, guess, real, _ in rows)
     slowest = max(seconds for *_, seconds in rows)
-    print(f"{len(rows)} configurations: states within {states:.2%}, peak within {peak:.2%}, slowest {slowest:.2f} s")
+    print(
+        f"{len(rows)} configurations: states within {states:.2%}, peak within {peak:.2%}, slowest {slowest:.2f} s"
+    )
     if options.processes:
         _calibrate([(guess.peak_bytes, _in_process(config)) for config, guess, _, _ in rows])
     return 0 if states <= 0.02 and peak <= 0.10 else 1
@@ -68,9 +70,7 @@ def _calibrate(pairs: list[tuple[int, int]]) -> None:
     chosen = [ordered[0], ordered[len(ordered) // 2], ordered[-1]]
     mean_x, mean_y = (sum(pair[i] for pair in chosen) / CALIBRATED_ON for i in (0, 1))
     slope = sum((x - mean_x) * (y - mean_y) for x, y in chosen) / sum((x - mean_x) ** 2 for x, _ in chosen)
-    errors = [
-        abs((mean_y + slope * (x - mean_x)) / y - 1) for x, y in ordered if (x, y) not in chosen
-    ]
+    errors = [abs((mean_y + slope * (x - mean_x)) / y - 1) for x, y in ordered if (x, y) not in chosen]
     print(f"resident growth = {mean_y - slope * mean_x:,.0f} B + {slope:.3f} x estimate; "
           f"largest error of the other {len(errors)}: {max(errors):.1%}")  # fmt: skip
 

@@ -91,9 +91,7 @@ def main() -> None:
         folder = Path(job["folder"]) / f"{name}-{rank}"
         folder.mkdir()
         workload = {**BYTE_LM, "train_for": {"samples": job["samples"]}}
-        spec = TrialSpec(
-            "s", 0, "m", Purpose.SEARCH, workload, {**SMALL_LM, **config}, 0, folder, folder
-        )
+        spec = TrialSpec("s", 0, "m", Purpose.SEARCH, workload, {**SMALL_LM, **config}, 0, folder, folder)
         context = TrialContext(spec, time.monotonic())
         found = runner.run(context)
         context.close()

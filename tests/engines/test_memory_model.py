@@ -17,7 +17,15 @@ def spec(tmp_path):
     def build(**config):
         workload = {"kind": "training", "task": BYTE_LM, "train_for": {"steps": 8}}
         return TrialSpec(
-            "m", 0, "m", Purpose.SEARCH, workload, {**SMALL_LM, "task.width": 64, **config}, 0, tmp_path, tmp_path
+            "m",
+            0,
+            "m",
+            Purpose.SEARCH,
+            workload,
+            {**SMALL_LM, "task.width": 64, **config},
+            0,
+            tmp_path,
+            tmp_path,
         )
 
     return build

@@ -15,9 +15,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "engines"))
 
-from layouts import run_layouts  # noqa: E402
+from layouts import run_layouts
 
-from trials.contract import Measurement, Outcome  # noqa: E402
+from trials.contract import Measurement, Outcome
 
 TWO = {
     "ddp": {"data_parallel_degree": 2},

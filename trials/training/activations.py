@@ -93,7 +93,9 @@ class Checkpointing:
             block.forward = partial(_checkpointed, forward, keywords)
 
     def _counted(self, index: int, *args: Any, **kwargs: Any) -> Any:
-        if torch._C._current_graph_task_id() != _NO_BACKWARD:  # accumulation runs a forward more than once too
+        if (
+            torch._C._current_graph_task_id() != _NO_BACKWARD
+        ):  # accumulation runs a forward more than once too
             self._recomputed.add(index)
         return self._plain[index](*args, **kwargs)
 

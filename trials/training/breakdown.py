@@ -18,14 +18,21 @@ _PRODUCTS = re.compile(
     r"(mm|conv\w*|linear\w*|dot_product\w*)(_backward|_out|_for_cpu)*$|gemm|cutlass|flash|fmha"
 )
 _TRANSFERS = re.compile(r"^(gloo|nccl):|^nccl\w*Kernel|ncclDevKernel|^c10d::(send|recv)")
-_MARKS = re.compile(r"^(c10d|_c10d_functional|FSDP|torch::distributed|torch\.distributed)|^autograd::|Backward\d*$")
+_MARKS = re.compile(
+    r"^(c10d|_c10d_functional|FSDP|torch::distributed|torch\.distributed)|^autograd::|Backward\d*$"
+)
 _KNOBS = {
     "compute": ("precision", "compile", "activation_checkpointing"),
     "memory_bound": ("compile", "precision", "optimizer", "micro_batch_size"),
     "host": ("micro_batch_size", "compile", "optimizer", "gradient_accumulation_steps"),
     "communication": (
-        "gradient_compression", "gradient_accumulation_steps", "bucket_size_mib", "zero_stage",
-        "data_parallel_degree", "tensor_parallel_degree", "pipeline_schedule",
+        "gradient_compression",
+        "gradient_accumulation_steps",
+        "bucket_size_mib",
+        "zero_stage",
+        "data_parallel_degree",
+        "tensor_parallel_degree",
+        "pipeline_schedule",
     ),
     "data_wait": ("loader_workers", "prefetch_factor", "pin_memory"),
 }
@@ -65,7 +72,7 @@ def _kind(name: str, is_gpu: bool) -> str | None:
     """What an operation or kernel counts as; None for the profiler's own marks and for waiting."""
     if _TRANSFERS.search(name):
         return "communication"
-    if not is_gpu and not ("::" in name or "fused" in name) or _MARKS.search(name):
+    if (not is_gpu and not ("::" in name or "fused" in name)) or _MARKS.search(name):
         return None
     return "compute" if _PRODUCTS.search(name) else "memory_bound"
 
@@ -114,7 +121,9 @@ def bottleneck(data_wait_pct: float, found: Mapping[str, float] | None = None) -
     if data_wait_pct >= BOTTLENECK_WAIT_PCT:
         name = "data_wait"
     elif found:
-        name = max(("compute", "memory_bound", "communication", "host"), key=lambda part: found[f"{part}_pct"])
+        name = max(
+            ("compute", "memory_bound", "communication", "host"), key=lambda part: found[f"{part}_pct"]
+        )
     else:
         return {"data_wait_is_notable": data_wait_pct >= NOTABLE_WAIT_PCT}
     return {

@@ -146,7 +146,9 @@ def _host_optimizer_is_whole(asked: Asked) -> LayoutProblem | None:
         return None
     if asked.config["precision"] == "fp16":
         return LayoutProblem(
-            "optimizer_offload", "the loss scaling of fp16 needs the optimizer on the device", "use none, or bf16"
+            "optimizer_offload",
+            "the loss scaling of fp16 needs the optimizer on the device",
+            "use none, or bf16",
         )
     if layout.world_size == layout.data_degree and layout.zero_stage == 0:
         return None

@@ -147,7 +147,9 @@ def _refuse_what_is_not_modelled(config: dict[str, Any]) -> None:
     }
     for knob, is_refused in refused.items():
         if is_refused:
-            raise TrialFailure(FailureKind.UNSUPPORTED, f"the memory model does not know {knob}={config[knob]}")
+            raise TrialFailure(
+                FailureKind.UNSUPPORTED, f"the memory model does not know {knob}={config[knob]}"
+            )
 
 
 def _with_shared_state(found: MemoryEstimate, layout: Layout) -> MemoryEstimate:

@@ -151,7 +151,9 @@ class Session:
         if offload and self.world.device_type == "cpu":
             self.context.warn("activation_offload=cpu on a CPU copies activations and frees nothing")
         if self.config["optimizer_offload"] == "cpu" and self.world.device_type == "cpu":
-            self.context.warn("optimizer_offload=cpu on a CPU keeps a second copy of the parameters and frees nothing")
+            self.context.warn(
+                "optimizer_offload=cpu on a CPU keeps a second copy of the parameters and frees nothing"
+            )
         kind = PipelineTrainer if isinstance(replica, PipelineReplica) else Trainer
         return kind(
             self.task,

@@ -70,7 +70,13 @@ _KNOBS = (
         "convolutions and attention (selective); everything (full)",
         choices=("none", "selective", "full"),
     ),
-    Knob("checkpoint_every", int, 1, "of the task's blocks every n-th is checkpointed, from the first on", low=1),
+    Knob(
+        "checkpoint_every",
+        int,
+        1,
+        "of the task's blocks every n-th is checkpointed, from the first on",
+        low=1,
+    ),
     Knob(
         "activation_offload",
         str,

@@ -26,7 +26,9 @@ from tuner.cli.options import (
 @click.option("--more", type=WholeNumber(1), metavar="N", help="Run N more than the study already has.")
 @click.option("--dry-run", is_flag=True, help="Check, print what would run, run nothing.")
 @click.option(
-    "--profile-only", is_flag=True, help="Measure the baseline alone and say where its time goes; record nothing."
+    "--profile-only",
+    is_flag=True,
+    help="Measure the baseline alone and say where its time goes; record nothing.",
 )
 @click.option(
     "--new-space", is_flag=True, help="The file was edited: begin a new generation, reuse what still fits."

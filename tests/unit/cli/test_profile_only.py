@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.cli.conftest import Tuner
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialSpec
-from tuner.execution.protocol import JobSource, Slots, Signal
+from tuner.execution.protocol import JobSource, Signal, Slots
 
 SPACE = """\
 study: looked
@@ -20,7 +20,13 @@ baseline: {micro_batch_size: 32, task.width: 16}
 objectives: [samples_per_s]
 resources: {cpus: 1}
 """
-SHARES = {"compute_pct": 10.0, "memory_bound_pct": 20.0, "communication_pct": 0.0, "data_wait_pct": 5.0, "host_pct": 65.0}
+SHARES = {
+    "compute_pct": 10.0,
+    "memory_bound_pct": 20.0,
+    "communication_pct": 0.0,
+    "data_wait_pct": 5.0,
+    "host_pct": 65.0,
+}
 
 
 def looked_into() -> Measurement:
