@@ -120,16 +120,29 @@ class Stage(nn.Module):
     def __init__(self, whole: Decoder, blocks: nn.ModuleList, *, is_first: bool, is_last: bool) -> None:
         super().__init__()
         self.blocks = blocks
-        self.embedding, self.position = (whole.embedding, whole.position) if is_first else (None, None)
-        self.norm, self.head = (whole.norm, whole.head) if is_last else (None, None)
+        self.start = Start(whole.embedding, whole.position) if is_first else nn.Identity()
+        self.end = nn.Sequential(whole.norm, whole.head) if is_last else nn.Identity()
 
     def forward(self, hidden: Tensor) -> Tensor:
         """(batch, time) or (batch, time, width) -> (batch, time, width or 256)."""
-        if self.embedding is not None and self.position is not None:
-            hidden = self.embedding(hidden) + self.position[: hidden.shape[1]]
+        hidden = self.start(hidden)
         for block in self.blocks:
             hidden = block(hidden)
-        return self.head(self.norm(hidden)) if self.head is not None and self.norm is not None else hidden
+        logits_or_hidden: Tensor = self.end(hidden)
+        return logits_or_hidden
+
+
+class Start(nn.Module):
+    """Bytes (batch, time) -> embedded, with their positions (batch, time, width)."""
+
+    def __init__(self, embedding: nn.Embedding, position: nn.Parameter) -> None:
+        super().__init__()
+        self.embedding, self.position = embedding, position
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """The first hidden states."""
+        hidden: Tensor = self.embedding(tokens) + self.position[: tokens.shape[1]]
+        return hidden
 
 
 class Block(nn.Module):
@@ -200,7 +213,7 @@ class Mixture(nn.Module):
 
     def _apply_experts(self, tokens: Tensor, counts: Tensor) -> Tensor:
         """``counts`` (sources, own experts): tokens come source by source, and within one expert by expert."""
-        parts = tokens.split(counts.flatten().tolist())
+        parts: tuple[Tensor, ...] = torch.split(tokens, counts.flatten().tolist())
         return torch.cat([self.experts[i % len(self.experts)](part) for i, part in enumerate(parts)])
 
 

@@ -79,7 +79,8 @@ def _kind(name: str, is_gpu: bool) -> str | None:
 
 def _exposed_s(events: Any, is_gpu: bool) -> float:
     """Seconds in which a transfer was under way and no other operation ran, on the device or (CPU) anywhere here."""
-    transfers, work = [], []
+    transfers: list[tuple[float, float]] = []
+    work: list[tuple[float, float]] = []
     for event in events:
         for span in _spans(event, is_gpu):
             kind = _kind(event.name, is_gpu)

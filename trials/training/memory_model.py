@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.distributed._tools.mem_tracker import MemTracker
 from torch.utils._pytree import tree_map_only
 
@@ -45,7 +45,11 @@ _KINDS = {
 
 @dataclass(frozen=True)
 class MemoryEstimate:
-    """Bytes on one rank at the moment of the peak, by kind; they add up to ``peak_bytes``."""
+    """Bytes on one rank at the moment of the peak, by kind; they add up to ``peak_bytes``. What the optimizer's step
+    needs for itself counts as the optimizer's.
+
+    ``state_bytes`` is what lies there between steps as well: parameters, buffers and the optimizer's state.
+    """
 
     parameter_bytes: int = 0
     buffer_bytes: int = 0
@@ -55,21 +59,24 @@ class MemoryEstimate:
     temporary_bytes: int = 0
     other_bytes: int = 0
     peak_bytes: int = 0
-
-    @property
-    def state_bytes(self) -> int:
-        """What lies there between steps as well: parameters, buffers and the optimizer's state."""
-        return self.parameter_bytes + self.buffer_bytes + self.optimizer_bytes
+    state_bytes: int = 0
 
     @classmethod
-    def of(cls, snapshot: dict[Any, dict[str, int]]) -> MemoryEstimate:
-        """From the tracker's snapshot; all devices together (the model is looked at on one)."""
-        found: dict[str, int] = {}
-        for kinds in snapshot.values():
-            for kind, size in kinds.items():
-                name = "peak_bytes" if kind == "Total" else _KINDS[str(getattr(kind, "value", kind))]
-                found[name] = found.get(name, 0) + int(size)
-        return cls(**found)
+    def of(cls, tracker: MemTracker) -> MemoryEstimate:
+        """What a tracker has seen when whole steps are done."""
+        now = _by_kind(tracker.get_tracker_snapshot("current"))
+        states = sum(now.get(name, 0) for name in ("parameter_bytes", "buffer_bytes", "optimizer_bytes"))
+        return cls(**_by_kind(tracker.get_tracker_snapshot("peak")), state_bytes=states)
+
+
+def _by_kind(snapshot: dict[Any, dict[str, int]]) -> dict[str, int]:
+    """A tracker's snapshot under our names; all devices together (the model is looked at on one)."""
+    found: dict[str, int] = {}
+    for kinds in snapshot.values():
+        for kind, size in kinds.items():
+            name = "peak_bytes" if kind == "Total" else _KINDS[str(getattr(kind, "value", kind))]
+            found[name] = found.get(name, 0) + int(size)
+    return found
 
 
 def estimate(spec: TrialSpec) -> MemoryEstimate:
@@ -91,12 +98,29 @@ def _measured(rehearsal: _Rehearsal) -> MemoryEstimate:
         tracker.track_external(rehearsal.model)
         with rehearsal.mode or nullcontext(), tracker:
             for number in range(STEPS):
-                rehearsal.trainer.step(number, rehearsal.step_batches)
-        return _with_shared_state(MemoryEstimate.of(tracker.get_tracker_snapshot("peak")), rehearsal.whole)
+                rehearsal.trainer.step(number, _Forgetting(rehearsal.step_batches, tracker))
+        return _with_shared_state(MemoryEstimate.of(tracker), rehearsal.whole)
+
+
+class _Forgetting:
+    """The batches of a step; before each the tracker forgets which modules ran, for it takes none twice."""
+
+    def __init__(self, batches: list[tuple[Any, float]], tracker: MemTracker) -> None:
+        self._batches, self._tracker = batches, tracker
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[tuple[Any, float]]:
+        for batch in self._batches:
+            self._tracker.reset_mod_stats()
+            yield batch
 
 
 class _Rehearsal(Session):
     """A session that is built and takes steps, and neither meets other ranks nor measures time."""
+
+    has_values = False  # ranks that are not there send none
 
     def __init__(self, spec: TrialSpec, *, is_fake: bool) -> None:
         from torch._subclasses import FakeTensorMode
@@ -110,7 +134,6 @@ class _Rehearsal(Session):
         self.config, self.plan = config, BatchPlan.of(given)
         self.section, self.proof, self.facts = spec.workload, {}, {}
         self.mode = FakeTensorMode() if is_fake else None
-        self.has_values = not is_fake
         self.precision = precision.set_up(config["precision"], "cpu")
         self.full_steps, self.rest = STEPS, 0
         # gradients that DDP averages are views of its buckets: a rank holds what a single process holds
@@ -125,12 +148,25 @@ class _Rehearsal(Session):
         self.data = as_dataset(self.task, "train_data")
         batch = self._first_batch()
         with self.mode or nullcontext():
-            self.model = checked_model(self.task).to("cpu", self.precision.parameters).train()
-            self.trainer = self._trainer(self._distributed())
+            self.model = self._built().train()
+        replica = self._distributed()  # outside: a mesh of ranks has real numbers
+        with self.mode or nullcontext():
+            self.trainer = self._trainer(replica)
         if self.mode is not None:
             batch = tree_map_only(Tensor, self.mode.from_tensor, batch)
         passes = self.plan.gradient_accumulation_steps
         self.step_batches = [(batch, 1.0 / passes)] * passes
+
+    def _built(self) -> nn.Module:
+        """The model in the precision's dtype; fake parameters cannot change theirs once they are there."""
+        if self.mode is None:
+            return checked_model(self.task).to("cpu", self.precision.parameters)
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(self.precision.parameters)
+        try:
+            return checked_model(self.task)
+        finally:
+            torch.set_default_dtype(before)
 
 
 def _is_in_shards(layout: Layout) -> bool:
@@ -156,8 +192,13 @@ def _with_shared_state(found: MemoryEstimate, layout: Layout) -> MemoryEstimate:
     """ZeRO 1 shares the optimizer's state out, parameter by parameter, so about evenly."""
     if layout.zero_stage != 1:
         return found
-    own = found.optimizer_bytes // layout.data_degree
-    return replace(found, optimizer_bytes=own, peak_bytes=found.peak_bytes - found.optimizer_bytes + own)
+    less = (found.state_bytes - found.parameter_bytes - found.buffer_bytes) * (1 - 1 / layout.data_degree)
+    return replace(
+        found,
+        optimizer_bytes=found.optimizer_bytes - round(less),
+        peak_bytes=found.peak_bytes - round(less),
+        state_bytes=found.state_bytes - round(less),
+    )
 
 
 @contextmanager

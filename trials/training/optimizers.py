@@ -96,7 +96,7 @@ def _alike(parameters: list[nn.Parameter]) -> list[Any]:
 
 def describe(optimizer: torch.optim.Optimizer | HostOptimizer) -> dict[str, Any]:
     """Class and implementation, for the proof."""
-    inner = getattr(optimizer, "optim", optimizer)  # of a sharded one, or one on the host
+    inner: Any = getattr(optimizer, "optim", optimizer)  # of a sharded one, or one on the host
     moved = (
         {"optimizer_bytes_moved_per_step": optimizer.bytes_moved}
         if isinstance(optimizer, HostOptimizer)

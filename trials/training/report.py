@@ -143,7 +143,9 @@ def memory_metrics(ranks: Sequence[RankRecord]) -> dict[str, MetricValue]:
     of = " of the fullest rank" if len(ranks) > 1 else ""
     host = "maximum of summed PSS and VmHWM"
     host_bytes = sum(rank.host_peak_bytes for rank in ranks)
-    found = {Key.PEAK_RSS_GIB: gib(Key.PEAK_RSS_GIB, host_bytes, host + (", all ranks" if of else ""))}
+    found: dict[str, MetricValue] = {
+        Key.PEAK_RSS_GIB: gib(Key.PEAK_RSS_GIB, host_bytes, host + (", all ranks" if of else ""))
+    }
     allocated = [rank.device_peak_bytes for rank in ranks if rank.device_peak_bytes is not None]
     reserved = [rank.device_reserved_bytes for rank in ranks if rank.device_reserved_bytes is not None]
     if not allocated:

@@ -154,7 +154,7 @@ class Session:
             self.context.warn(
                 "optimizer_offload=cpu on a CPU keeps a second copy of the parameters and frees nothing"
             )
-        kind = PipelineTrainer if isinstance(replica, PipelineReplica) else Trainer
+        kind: type[Trainer] = PipelineTrainer if isinstance(replica, PipelineReplica) else Trainer
         return kind(
             self.task,
             self.world,

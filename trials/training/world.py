@@ -141,7 +141,7 @@ def _meet(world: World) -> None:
 
     store = None
     if STORE_FD in os.environ:
-        store = dist.TCPStore(
+        store = dist.TCPStore(  # type: ignore[attr-defined]  # torch's own documentation names it so
             os.environ[MASTER_ADDR],
             int(os.environ[MASTER_PORT]),
             world.world_size,

@@ -121,7 +121,7 @@ class Pipeline:
     def _new_schedule(self, count: int) -> Any:
         from torch.distributed import pipelining
 
-        stages = [
+        stages: list[Any] = [
             pipelining.PipelineStage(
                 replica.forward, number, self._count, torch.device(self._world.device), group=self._group
             )

@@ -54,7 +54,8 @@ class Averaged(Replica):
         if spread:
             own = set(spread.parameters)
             names = [name for name, parameter in model.named_parameters() if parameter in own]
-            DistributedDataParallel._set_params_and_buffers_to_ignore_for_model(model, names)
+            ignore = DistributedDataParallel._set_params_and_buffers_to_ignore_for_model
+            ignore(model, names)  # type: ignore[no-untyped-call]  # torch's
         self._ddp = DistributedDataParallel(
             model,
             process_group=world.data_group,
