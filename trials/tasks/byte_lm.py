@@ -201,7 +201,8 @@ class Mixture(nn.Module):
         counts = choice.bincount(minlength=self.router.out_features)
         mixed = self._run(tokens[order], counts)
         results = torch.empty_like(mixed).index_copy(0, order, mixed)
-        return (results * probability[:, None]).view_as(hidden)
+        scaled: Tensor = (results * probability[:, None]).view_as(hidden)
+        return scaled
 
     def _run(self, tokens: Tensor, counts: Tensor) -> Tensor:
         """Tokens sorted by expert, and how many each has -> their results, in the same order."""
