@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 
 from trials.contract import Outcome
 from tuner.execution.protocol import Executor, Slots
+from tuner.loop.interrupting import interruptible
 from tuner.loop.recall import adopt_finished, settled
 from tuner.records.errors import RecordsUnavailable, UnknownStudy
 from tuner.records.repository import Records
@@ -117,7 +115,7 @@ def run_study(
     on_ready(study)
     for number in adopted:
         study.watchers.note(f"trial {number} had ended when the last run did; its result is taken over")
-    with _interruptible(study, executor):
+    with interruptible(study.interrupt, executor.interrupt):
         if study.has_work():
             records.set_stopped(file.name, None)
             executor.run(study, slots_of(file))
@@ -146,7 +144,7 @@ def try_config(
     study = Study(alone, records, _sampler(alone), folder, watchers)
     on_ready(study)
     number = study.limit_to(config, "user")
-    with _interruptible(study, executor):
+    with interruptible(study.interrupt, executor.interrupt):
         executor.run(study, replace(slots_of(file), count=1))
     return number, study
 
@@ -229,27 +227,3 @@ def claimed(records: Records, study: str, *, take_over: bool = False) -> Iterato
     finally:
         with suppress(RecordsUnavailable):  # the claim of a process that has ended binds nobody
             records.release(study)
-
-
-@contextmanager
-def _interruptible(study: Study, executor: Executor) -> Iterator[None]:
-    """Ctrl-C once: no new trials, what runs is cut; twice: the process ends at once (guardians then kill)."""
-    presses = 0
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal presses
-        presses += 1
-        if presses > 1:
-            os._exit(130)
-        study.interrupt()
-        executor.interrupt()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = {sig: signal.signal(sig, on_signal) for sig in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for sig, handler in previous.items():
-            signal.signal(sig, handler)

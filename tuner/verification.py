@@ -16,6 +16,7 @@ from tuner.execution.protocol import ExecutionError, Executor, Job, Signal, Slot
 from tuner.export.document import task_digest
 from tuner.launch import TRIALS_FOLDER, machine_cores
 from tuner.loop.fingerprint import machine_differences
+from tuner.loop.interrupting import interruptible
 from tuner.loop.tickets import what_spoiled
 
 FAMILY_CONFIDENCE = 0.95
@@ -95,10 +96,14 @@ def verify_document(
     if not document.get("is_confirmed"):
         say("warning: this configuration was measured once only; its interval is wide")
     source = _Runs(document, folder / TRIALS_FOLDER / "verify" / time.strftime("%Y%m%d-%H%M%S"), timeout_s)
+    executor = executor or LocalExecutor()
     try:
-        (executor or LocalExecutor()).run(source, _slot_of(document))
+        with interruptible(source.interrupt, executor.interrupt):
+            executor.run(source, _slot_of(document))
     except ExecutionError as problem:
         raise VerifyError(str(problem)) from problem
+    if source.is_interrupted:
+        raise KeyboardInterrupt
     run = source.measured
     if run is None or run.outcome is not Outcome.COMPLETE:
         why = "it was interrupted" if run is None else f"{run.failure_kind}: {run.message}"
@@ -147,6 +152,7 @@ class _Runs:
         self._given = 0
         self._most = 2
         self.measured: Measurement | None = None
+        self.is_interrupted = False
 
     def next_job(self, running: int) -> Job | Signal:
         if running:
@@ -179,7 +185,10 @@ class _Runs:
             self._most = 0
 
     def must_stop(self) -> bool:
-        return False
+        return self.is_interrupted
+
+    def interrupt(self) -> None:
+        self.is_interrupted = True
 
 
 def _has_failed(measurement: Measurement) -> bool:
