@@ -203,10 +203,10 @@ from tuner.records.repository import Records
 
 class Stubborn:
     def interrupt(self):
-        os.write(1, b"asked\n")  # print may be in the middle of itself
+        os.write(1, b"asked\\n")  # print may be in the middle of itself
     def run(self, source, slots):
         source.next_job(0)
-        os.write(1, b"running\n")
+        os.write(1, b"running\\n")
         while True:
             time.sleep(0.05)
 
