@@ -20,13 +20,14 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from trials.contract import Measurement, Outcome, Purpose
 from tuner.execution.protocol import Job, Signal
 from tuner.loop import recall
 from tuner.loop.confirmation import due_rounds
 from tuner.loop.failure import StudyFailed, baseline_failed, other_machine, without_values
-from tuner.loop.fingerprint import machine_differences
+from tuner.loop.fingerprint import harmless_differences, machine_differences
 from tuner.loop.patience import Patience
 from tuner.loop.proposing import Proposer
 from tuner.loop.stopping import FailureStreak, GainWatch, TimeBudget
@@ -86,6 +87,7 @@ class Study:
         self._configs: dict[int, Config] = {trial.number: dict(trial.config) for trial in record.trials}
         self._keys = {config_key(config) for config in self._configs.values()}
         self._environment = recall.known_environment(record)
+        self._has_compared = False
         self._proposer = Proposer(sampler, file.try_first, record.rejected, self._count_rejected)
         self._next_round = recall.next_round(record)
         self._folders = sum(len(trial.measurements) for trial in record.trials)
@@ -289,7 +291,7 @@ class Study:
         if differences:
             self.other_machine = tuple(differences)
             raise other_machine(ticket.number, differences)
-        self._environment = self._environment or measurement.environment
+        self._compare(measurement.environment)
         if again is not None:
             self._again.append(again)
             self.watchers.note(f"trial {ticket.number} is measured again: {what_spoiled(measurement)}")
@@ -302,6 +304,16 @@ class Study:
         seconds = measurement.phases.get("wall_s")
         if seconds is not None and measurement.outcome is Outcome.COMPLETE and not ticket.is_cold:
             self.time.add(seconds)
+
+    def _compare(self, environment: Mapping[str, Any]) -> None:
+        """Say, once, that earlier numbers are taken to compare although something small is another than then."""
+        others = harmless_differences(self._environment, environment)
+        if others and not self._has_compared:
+            self.watchers.note(
+                f"not quite the environment of the measurements before ({'; '.join(others)}): taken to compare"
+            )
+        self._has_compared = self._has_compared or bool(environment)
+        self._environment = self._environment or environment
 
     def _second_attempt(self, ticket: Ticket, measurement: Measurement) -> Ticket | None:
         """The ticket to measure again with; on a machine that is busy all the time this only costs time."""

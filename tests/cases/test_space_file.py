@@ -13,6 +13,7 @@ from tests.cases.spaces import fake, loaded, measured, refused, written
 from tests.unit.cli.conftest import Tuner
 from tests.unit.study.bench import FAST, LOSS, Bench, failed, gave
 from trials.contract import Outcome
+from tuner.cli.outline import describe, outline_of
 from tuner.records.repository import Records
 from tuner.results import as_json
 from tuner.space.model import StudyFile
@@ -146,6 +147,9 @@ def test_vllm_project_vllm_4232_what_does_not_divide_costs_no_budget(bench: Benc
     assert sorted({spec.config["tp"] for spec in executor.taken}) == [1, 2, 4]
     rejection = file.space.rejection({"heads": 40, "tp": 6})
     assert rejection is not None and "heads=40" in rejection.reason and "tp=6" in rejection.reason
+    outline = describe(file)
+    assert outline["size"]["useless"] == {"tp": [3, 6]}
+    assert "  2 rejected by: heads % tp == 0\n  never valid: tp=3, 6" in outline_of(file, outline)
 
 
 @pytest.mark.parametrize(

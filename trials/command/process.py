@@ -31,7 +31,7 @@ class Ended(NamedTuple):
     ``wall_time_s`` runs from the start to the end of the program; ``peak_rss_gib`` is the largest single
     process, or the largest sum over the program's processes (PSS, sampled once a second) where that is more;
     ``is_floor`` marks a program smaller than its launcher, for which the kernel reports the launcher's size;
-    ``log_error`` says why its output could not be passed on, where it could not.
+    ``log_error`` says why its output is not all in the log, where it is not.
     """
 
     status: int
@@ -169,12 +169,16 @@ class _Watch:
     def _pass_on(self, chunk: bytes) -> bool:
         self._output.feed(chunk)
         rest = memoryview(chunk)[: max(0, LONGEST_LOG_BYTES - self._logged)]
+        is_too_long = len(rest) < len(chunk)
         self._logged += len(chunk)
         while rest and self.log_error is None:
             try:
                 rest = rest[os.write(self._log, rest) :]
             except OSError as problem:  # a full disk must not block the program, nor end it
                 self.log_error = str(problem)
+        if is_too_long and self.log_error is None:
+            size_mib = LONGEST_LOG_BYTES // 2**20
+            self.log_error = f"more than {size_mib} MiB; the rest was only looked through for metrics"
         return bool(chunk)
 
 

@@ -46,7 +46,7 @@ def run(context: TrialContext) -> Measurement:
         ended = command.run()
         disturbed = contamination(before, load_now())
     if ended.log_error:
-        context.warn(f"the program's output could not be passed on: {ended.log_error}")
+        context.warn(f"the program's output is not all in the log: {ended.log_error}")
     measurement = command.measurement(ended)
     facts = {**measurement.facts, "contaminated": disturbed} if disturbed else measurement.facts
     return dataclasses.replace(measurement, environment=machine(), facts=facts)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
 from tuner.cli.recorded import Recorded
 from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import plural, shown_config, shown_duration, shown_value
-from tuner.space.domains import Choice, Choices, Derived, Fixed, Range
+from tuner.space.domains import Choice, Choices, Derived, Fixed, Range, canonical
 from tuner.space.model import StudyFile
 from tuner.space.space import Parameter, Space
 
@@ -25,7 +25,7 @@ _LONGEST_VALUE = 60
 class Size:
     """How many configurations: ``before`` rules, ``after`` them (None: too many to count, then about
     ``share`` of them hold the rules), those ``rejected`` by rule. ``continuous`` parameters cannot be counted
-    and are left out.
+    and are left out. ``useless``: by parameter the values that no configuration after rules has.
     """
 
     before: int | None
@@ -33,6 +33,7 @@ class Size:
     share: float | None
     rejected: dict[str, int]
     continuous: list[str]
+    useless: dict[str, list[Any]] = field(default_factory=dict)
 
 
 def size_of(space: Space) -> Size:
@@ -43,11 +44,22 @@ def size_of(space: Space) -> Size:
     before = countable.size()
     if before is not None and before <= MOST_COUNTED:
         rejected: dict[str, int] = {}
+        seen: dict[str, set[str]] = {p.name: set() for p in countable.parameters if p.is_searched}
         for config in countable.configs():
             if found := countable.rejection(config):
                 rejected[found.rule] = rejected.get(found.rule, 0) + 1
-        return Size(before, before - sum(rejected.values()), None, rejected, continuous)
+            else:
+                for name, values in seen.items():
+                    values.add(canonical(config.get(name)))
+        after = before - sum(rejected.values())
+        return Size(before, after, None, rejected, continuous, _useless(countable, seen) if after else {})
     return Size(before, None, _share_that_holds(countable), {}, continuous)
+
+
+def _useless(space: Space, seen: dict[str, set[str]]) -> dict[str, list[Any]]:
+    values = {name: list(_values(space.by_name[name].domain)) for name in seen}
+    useless = {name: [v for v in known if canonical(v) not in seen[name]] for name, known in values.items()}
+    return {name: found for name, found in useless.items() if found}
 
 
 def _share_that_holds(space: Space) -> float:
@@ -87,6 +99,7 @@ def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any
             "valid_share": size.share,
             "rejected": size.rejected,
             "continuous": size.continuous,
+            "useless": size.useless,
         },
         "baseline": file.baseline,
         "try_first": list(file.try_first),
@@ -164,7 +177,12 @@ def _size_lines(outline: dict[str, Any]) -> list[str]:
             f"size        {before} before rules, about {size['valid_share']:.0%} of them after (a sample)"
         ]
     rejected = [f"  {count:,} rejected by: {rule}" for rule, count in size["rejected"].items()]
-    return [f"size        {before} before rules, {size['after_rules']:,}{times} after", *rejected]
+    useless = [f"  never valid: {name}={_listed(values)}" for name, values in size["useless"].items()]
+    return [f"size        {before} before rules, {size['after_rules']:,}{times} after", *rejected, *useless]
+
+
+def _listed(values: list[Any]) -> str:
+    return _cut(", ".join(map(shown_value, values)))
 
 
 def _time_line(file: StudyFile, outline: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from tuner.cli.text import plural
 from tuner.execution.leftovers import leftovers
 from tuner.execution.protocol import ExecutionError
 from tuner.launch import Ending, StudyChanged, claimed, prepare_records, run_study, trials_folder
-from tuner.records.errors import RecordsError
+from tuner.records.errors import RecordsError, UnknownStudy
 from tuner.records.filesystem import is_network_filesystem
 from tuner.records.repository import Records
 from tuner.results import as_json, judge
@@ -66,13 +66,14 @@ def run_file(file: StudyFile, wishes: Wishes) -> int:
     refuse_what_cannot_run(file, wishes.ray_address)
     with Records.open(wishes.records) as records, claimed(records, file.name, take_over=wishes.take_over):
         _refuse_a_bad_folder(records, file)
+        before = _generation(records, file.name)
         known = _prepared(file, records, wishes.new_space)
         if wishes.more is not None:
             file = replace(
                 file, budget=replace(file.budget, trials=known + wishes.more, wall_time_s=None, no_gain=None)
             )
         try:
-            return _run_prepared(file, records, wishes, known)
+            return _run_prepared(file, records, wishes, known, _what_is_known(file, records, known, before))
         except RecordsError as problem:
             raise CliError(
                 f"{problem}\nwhat was recorded before is intact; go on with: {wishes.go_on(file)}",
@@ -80,11 +81,13 @@ def run_file(file: StudyFile, wishes: Wishes) -> int:
             ) from problem
 
 
-def _run_prepared(file: StudyFile, records: Records, wishes: Wishes, known: int) -> int:
+def _run_prepared(file: StudyFile, records: Records, wishes: Wishes, known: int, said: str | None) -> int:
     progress = progress_for(file, known)
     tracker = None
     try:
-        _say_what_is_known(progress, file, records, known)
+        if said is not None:
+            progress.say(said)
+        _say_what_is_odd(progress, records)
         tracker = tracker_for(file, records, progress.say)
         ending = _run(file, records, wishes, progress, tracker)
     except BaseException:
@@ -130,10 +133,29 @@ def _refuse_a_bad_folder(records: Records, file: StudyFile) -> None:
         raise CliError(f"{there}: trial folders go there, but it is read-only; give other --records")
 
 
-def _say_what_is_known(progress: LineProgress, file: StudyFile, records: Records, known: int) -> None:
+def _generation(records: Records, study: str) -> int:
+    """The latest generation of a study; 0 where the records do not have it."""
+    try:
+        return records.study(study, only=()).generation
+    except UnknownStudy:
+        return 0
+
+
+def _what_is_known(file: StudyFile, records: Records, known: int, before: int) -> str | None:
+    """What the records hold for this run; None for a study that they have never seen."""
+    path, now = records.location.removeprefix("sqlite:///"), _generation(records, file.name)
+    if 0 < before < now:
+        taken = plural(known, "trial") if known else "nothing"
+        return (
+            f"study '{file.name}' begins generation {now} with {taken} of generation {before}; "
+            f"the old one stays: tuner show {file.name}@{before}"
+        )
+    return f"study '{file.name}' goes on: {plural(known, 'trial')} recorded in {path}" if known else None
+
+
+def _say_what_is_odd(progress: LineProgress, records: Records) -> None:
+    """A bad place for records, what a dead run left, a disk that is nearly full."""
     path = records.location.removeprefix("sqlite:///")
-    if known:
-        progress.say(f"study '{file.name}' goes on: {plural(known, 'trial')} recorded in {path}")
     if path != records.location and is_network_filesystem(path):
         progress.say("warning: the records are on a network file system, where sqlite locks are unreliable")
     for leftover in leftovers():

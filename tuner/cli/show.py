@@ -7,12 +7,13 @@ import json
 import click
 
 from tuner.cli.errors import CliError
+from tuner.cli.offers import studies
 from tuner.cli.options import json_option, records_option, study_argument
 
 
 @click.command()
 @study_argument
-@click.argument("other", metavar="[OTHER]", required=False)
+@click.argument("other", metavar="[OTHER]", required=False, shell_complete=studies)
 @click.option("--watch", "is_watching", is_flag=True, help="Follow a study while another process runs it.")
 @records_option
 @json_option

@@ -33,9 +33,10 @@ def try_values(records: Records, study: str, wanted: Mapping[str, str], gpus: in
     """Measure the configuration with the ``wanted`` values unless it is known; say what came of it."""
     record = records.study(study)
     if record.bounds is None:
-        raise CliError(
-            f"study '{study}' has no measured baseline yet; begin with: tuner run {record.file_path}"
-        )
+        with claimed(records, study):  # RecordsInUse where a run is about to measure it
+            raise CliError(
+                f"study '{study}' has no measured baseline yet; begin with: tuner run {record.file_path}"
+            )
     file, config = _read(record, wanted, gpus)
     number = _measured_number(record, config)
     is_new = number is None

@@ -52,7 +52,7 @@ def measurement_of(report: Report, spec: TrialSpec) -> Measurement:
     if cut:
         measurement = _failed(*cut, result)
     elif isinstance(result, str):
-        measurement = _failed(*_without_result(report, result), None)
+        measurement = _failed(*_without_result(report, result, spec.trial_dir), None)
     elif result.outcome is Outcome.FAILED:
         measurement = result
     elif report.returncode != 0:
@@ -111,9 +111,14 @@ def _memory_message(report: Report, spec: TrialSpec) -> str:
     return f"went over resources.memory = {spec.memory_limit_gib:g} GiB ({peak}); allow more or try less"
 
 
-def _without_result(report: Report, problem: str) -> tuple[FailureKind, str]:
+def _without_result(report: Report, problem: str, trial_dir: Path) -> tuple[FailureKind, str]:
     if report.returncode == -signal.SIGKILL:
         return FailureKind.KILLED, "killed from outside (SIGKILL)"
+    if not trial_dir.is_dir():
+        return FailureKind.CRASH, (
+            f"its folder {trial_dir} was deleted while it ran, and its log and result with it; "
+            "the program may empty that folder, never remove it"
+        )
     return FailureKind.CRASH, f"ended {_ending(report)} {problem}"
 
 

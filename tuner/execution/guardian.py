@@ -36,6 +36,9 @@ if TYPE_CHECKING:
 
 REASONS = ("exit", "timeout", "memory", "supervisor_gone", "driver_gone", "interrupted", "not_started")
 
+GUARDIAN_VARIABLE = (
+    "TUNER_GUARDIAN"  # `trials.measurement.load` reads it: the daemons of a trial are our children
+)
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SIGKILL, SIGPIPE, SIG_SETMASK = 9, 13, 2  # the signal module costs 3 ms for its enumerations
 TICK_S = 1.0  # a trial that is polled at 10 Hz runs about 3% slower
@@ -399,7 +402,7 @@ def _become_trial(request: dict[str, Any], guardian: int, gate: int, failure: in
         _libc.sigprocmask(SIG_SETMASK, ctypes.create_string_buffer(128), None)  # nothing blocked
         os.chdir(request["cwd"])
         program: list[str] = request["program"]
-        os.execvpe(program[0], program, request["env"])
+        os.execvpe(program[0], program, {**request["env"], GUARDIAN_VARIABLE: str(guardian)})
     except BaseException as problem:  # noqa: BLE001 - it is reported; this process must end here whatever it was
         os.write(failure, str(problem).encode()[:4096])
     os._exit(127)

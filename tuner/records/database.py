@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -21,11 +20,10 @@ from sqlalchemy.exc import (
 
 from tuner.records import tables
 from tuner.records.errors import RecordsError, RecordsUnavailable
+from tuner.records.names import DEFAULT_LOCATION, location_meant
 
 T = TypeVar("T")
 
-DEFAULT_LOCATION = "tuner.db"
-LOCATION_VARIABLE = "TUNER_RECORDS"
 BUSY_TIMEOUT_S = 30.0
 """How long one attempt waits for another process's lock; a write gives up after twice that."""
 
@@ -162,7 +160,7 @@ def explained(error: Exception, where: str) -> RecordsError:
 
 
 def _url_of(location: str | Path | None) -> URL:
-    given = str(location or os.environ.get(LOCATION_VARIABLE) or DEFAULT_LOCATION)
+    given = location_meant(location)
     if "://" not in given:
         return URL.create("sqlite", database=str(Path(given).expanduser().absolute()))
     try:

@@ -12,6 +12,9 @@ from tuner.space.errors import Problems, known_names, shown
 from tuner.space.units import UnitError, gibibytes, seconds
 from tuner.space.yaml_source import Map, Node, Scalar, plain
 
+LEAST_MEMORY_MIB = 16
+"""``python -m trials`` with a command workload takes 15 MiB (Python 3.11, measured); torch takes 20 times that."""
+
 
 class FieldType(NamedTuple):
     """How a setting is read (ValueError or UnitError says why not) and what an editor may offer."""
@@ -62,6 +65,16 @@ def _store(value: Any) -> str | None:
     )
 
 
+def _memory(value: Any) -> float:
+    """GiB. Less than the trial's own interpreter needs would end every trial before its work begins."""
+    size_gib = gibibytes(value)
+    if size_gib * 1024 < LEAST_MEMORY_MIB:
+        raise UnitError(
+            f"is less than a trial's bare interpreter takes; write {LEAST_MEMORY_MIB} MiB or more"
+        )
+    return size_gib
+
+
 def _count_or_all(value: Any) -> int | None:
     if value == "all":
         return None
@@ -75,7 +88,7 @@ TEXT = FieldType(_text, {"type": "string"})
 DURATION = FieldType(
     seconds, {"type": "string", "pattern": "^[0-9.]+ *(ms|s|min|h|d)( .*)?$", "examples": ["30 min"]}
 )
-MEMORY = FieldType(gibibytes, {"type": "string", "pattern": "^[0-9.]+ *[KMGT]i?B$", "examples": ["6 GiB"]})
+MEMORY = FieldType(_memory, {"type": "string", "pattern": "^[0-9.]+ *[KMGT]i?B$", "examples": ["6 GiB"]})
 STORE = FieldType(_store, {"type": ["string", "null"], "examples": ["sqlite:///mlflow.db"]})
 COUNT_OR_ALL = FieldType(_count_or_all, {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]})
 

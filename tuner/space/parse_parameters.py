@@ -59,6 +59,7 @@ def read_parameters(
     parameters = [_parameter(one, vocabulary, problems) for one in named]
     wheres = {one.name: one.where for one in named}
     found = {parameter.name: parameter for parameter in parameters if parameter is not None}
+    problems.left_out |= wheres.keys() - found.keys()
     _check_bundles(found, wheres, problems)
     names = _known_in_expressions(wheres, found.values(), vocabulary)
     for parameter in found.values():

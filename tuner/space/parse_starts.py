@@ -80,7 +80,8 @@ def _given(section: str, node: Node, space: Space, vocabulary: Vocabulary, probl
         if name in given:
             problems.add(where, f"{section}.{name} is given twice", "keep one")
         elif parameter is None:
-            problems.add(where, *_unknown(section, name, space, vocabulary))
+            if name not in problems.left_out:
+                problems.add(where, *_unknown(section, name, space, vocabulary))
         else:
             value, problem = _value(parameter, plain(value_node), vocabulary)
             given[name] = value

@@ -51,7 +51,7 @@ def test_the_json_has_frozen_keys_and_keeps_types(tuner: Tuner, space: Path) -> 
     assert plain["parameters"]["mode"]["choices"] == ["fast", "1", 1, True]
     assert plain["size"] == {
         "before_rules": 16, "after_rules": 14, "valid_share": None, "continuous": ["scale"],
-        "rejected": {"not (mode == 'fast' and x > 2)": 2},
+        "rejected": {"not (mode == 'fast' and x > 2)": 2}, "useless": {},
     }  # fmt: skip
     assert plain["runs"] == {"baseline": 4, "search": 5, "confirm": 6}
     assert plain["time"] == {"mean_run_s": None, "expected_s": None}

@@ -124,6 +124,16 @@ def test_a_clean_end_without_a_result_says_so_with_the_end_of_the_log(spec: Tria
     assert measurement.message.endswith("one\ntwo")
 
 
+def test_a_trial_that_deleted_its_own_folder_is_told_so(spec: TrialSpec) -> None:
+    spec.trial_dir.rmdir()
+    measurement = measurement_of(Report("exit", 1), spec)
+    assert measurement.failure_kind is FailureKind.CRASH
+    assert measurement.message == (
+        f"its folder {spec.trial_dir} was deleted while it ran, and its log and result with it; "
+        "the program may empty that folder, never remove it"
+    )
+
+
 VALID = json.loads(Measurement(Outcome.COMPLETE, metrics={"score": MetricValue(1.0, "1", n=1)}).to_json())
 
 

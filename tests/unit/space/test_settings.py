@@ -73,6 +73,10 @@ def test_more_than_the_machine_has_is_reported(load: Load) -> None:
         ("search: {sampler: 3}", "search.sampler=3 is not a text"),
         ("resources: {memory: 6}", "resources.memory=6 has no unit; write 6 GiB"),
         ("resources: {memory: 6 min}", "is not a memory size"),
+        (
+            "resources: {memory: 1 B}",
+            "resources.memory=1 B is less than a trial's bare interpreter takes; write 16 MiB",
+        ),
         ("confirm: {finalists: -1}", "must be at least 0"),
         (
             "tracking: {mlflow: ./mlruns}",

@@ -63,6 +63,13 @@ def test_a_baseline_that_cannot_be_is_refused(refuse: Refuse, baseline: str, sai
     assert said in refuse(f"{PARAMETERS}baseline: {baseline}\n")
 
 
+def test_a_parameter_that_is_wrong_itself_is_not_called_unknown_where_it_has_a_value(refuse: Refuse) -> None:
+    wrong = "parameters: {micro_batch_size: {min: 5, max: 1}}\n"
+    starts = "baseline: {micro_batch_size: 2}\ntry_first: [{micro_batch_size: 3}]\n"
+    said = refuse(f"{wrong}{starts}")
+    assert said.count("\n") == 0 and "has its min above its max" in said
+
+
 def test_a_baseline_against_a_rule_is_refused_with_the_reason(refuse: Refuse) -> None:
     text = "parameters: {micro_batch_size: [8, 16]}\nrules: ['micro_batch_size < 16']\n"
     said = refuse(f"{text}baseline: {{micro_batch_size: 16}}\n")
