@@ -15,6 +15,12 @@ from tuner.space.yaml_source import read_scalar
 _LONGEST_LINE = 160
 
 
+def print_json(plain: Any) -> None:
+    """Print a large document piece by piece: as one text a study of 10,000 trials would take gigabytes."""
+    json.dump(plain, sys.stdout, indent=2)
+    print()
+
+
 def shown_value(value: Any) -> str:
     """One value of a configuration: words bare; ``1``, ``1.0``, ``true`` and ``"1"`` stay apart."""
     if isinstance(value, str):
