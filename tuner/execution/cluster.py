@@ -119,9 +119,9 @@ def _start(address: str | None, slots: Slots, folder: Path) -> None:
         # the mark is for Ray's processes only: what the driver starts later is not ours to sweep
         with _environment({} if address else {MARK_VARIABLE: driver_mark()}):
             ray.init(**_arguments(address, slots, folder))
-    except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as problem:
+    except Exception as problem:
         what = f"reach the Ray cluster at {address}" if address else "start a Ray of our own"
-        reason = str(problem).strip().splitlines()[0]
+        reason = (str(problem).strip() or type(problem).__name__).splitlines()[0]
         if isinstance(problem.__cause__, Exception) and "InvalidAuthToken" in str(problem.__cause__):
             reason = "it wants a token; export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
         raise ExecutionError(f"cannot {what}: {reason}") from problem
