@@ -83,3 +83,16 @@ def test_a_ray_that_does_not_start_is_said_in_one_line_whatever_it_raises(
     with pytest.raises(ExecutionError) as caught:
         cluster._start(None, Slots(1, cpus=1), tmp_path)
     assert str(caught.value) == f"cannot start a Ray of our own: {said}"
+
+
+def test_a_ray_that_was_too_slow_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def init(**given: Any) -> None:
+        calls.append(given)
+        if len(calls) < 3:
+            raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    cluster._start(None, Slots(1, cpus=1), tmp_path)
+    assert len(calls) == 3
