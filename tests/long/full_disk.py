@@ -11,6 +11,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 
 from tests.long.ground import Ground, runs
+from tuner.launch import TRIALS_FOLDER
 
 SIZE_MIB = 8
 AWAY_S = 10.0
@@ -88,7 +89,10 @@ def _logged(place: Ground) -> int:
 
 @contextmanager
 def small_disk(place: Ground, name: str | None) -> Iterator[None]:
-    """A disk of a few MiB as that folder of the study (needs root); None: no such disk."""
+    """A disk of a few MiB as that folder of the study (needs root); None: no such disk.
+
+    Trial folders lie beside the records; they stay on the large disk all the same, so that one fault comes at a time.
+    """
     if name is None:
         yield
         return
@@ -97,6 +101,9 @@ def small_disk(place: Ground, name: str | None) -> Iterator[None]:
     size = f"size={SIZE_MIB}m"
     subprocess.run(["mount", "-t", "tmpfs", "-o", size, "tmpfs", str(folder)], check=True)
     try:
+        if name == "records":
+            (place.folder / TRIALS_FOLDER).mkdir()
+            (folder / TRIALS_FOLDER).symlink_to(place.folder / TRIALS_FOLDER)
         yield
     finally:
         subprocess.run(["umount", str(folder)], check=True)

@@ -218,7 +218,10 @@ def wrong_in_the_end(study: StudyRecord | None, budget: int) -> list[str]:
 
 
 def _shared_memory() -> set[str]:
-    return {entry.name for entry in SHARED_MEMORY.iterdir()} if SHARED_MEMORY.is_dir() else set()
+    """The objects in shared memory; folders there are somebody's files."""
+    if not SHARED_MEMORY.is_dir():
+        return set()
+    return {entry.name for entry in SHARED_MEMORY.iterdir() if not entry.is_dir()}
 
 
 def _named(pid: int) -> str:

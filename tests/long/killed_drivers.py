@@ -16,7 +16,8 @@ from tests.long.ground import Ground, Row, ground, runs, wrong_in_the_end
 EARLY_SHARE = 0.25  # of the kills come while the program starts; the others once it measures
 EARLY_S, LATE_S = 8.0, 1.5
 TRIALS_PER_KILL = 6  # a run must not measure more than that before it is killed, or the study ends too soon
-START_WITHIN_S = 120.0
+START_WITHIN_S = 300.0
+MOST_LOST = 10  # then the rest would say nothing new
 
 Finished = dict[str, Any]
 """What was recorded of each measurement that had ended, by its id."""
@@ -57,11 +58,16 @@ def killed_drivers(
                 said = f"so far {progress.killed} of {kills} kills; the same command goes on"
                 return [Row("the driver killed", said, tuple(progress.lost), place.left(), is_final=False)]
             seen = _killed_at_a_moment(place, place.start(), random.Random(f"{seed}:{progress.killed}"))
-            if seen is None:
+            if seen is None and place.drivers[-1].returncode == 0:
                 break
-            progress.killed += 1
-            progress.lost += _gone(seen, place)
+            if seen is None:
+                progress.lost.append(f"a run ended by itself: {place.said()[-300:]}")
+            else:
+                progress.killed += 1
+                progress.lost += _gone(seen, place)
             progress.write(file)
+            if len(progress.lost) >= MOST_LOST:
+                break
         return [_end(place, budget, progress)]
 
 
@@ -84,8 +90,8 @@ def _killed_at_a_moment(
     if chance.random() < EARLY_SHARE:
         time.sleep(chance.uniform(0, EARLY_S))
     else:
-        before = len(runs(place.record()))
-        wait_until(lambda: driver.poll() is not None or len(runs(place.record())) > before, START_WITHIN_S)
+        before = len(_finished(place))  # or a slow machine would never get past its first measurement
+        wait_until(lambda: driver.poll() is not None or len(_finished(place)) > before, START_WITHIN_S)
         time.sleep(chance.uniform(0, LATE_S))
     seen = _finished(place)
     if driver.poll() is not None:

@@ -108,6 +108,7 @@ def study_with(
         records = "records/tuner.db" if disk == "records" else "tuner.db"
         driver = place.start("--records", records)
         wait_until(lambda: place.last_trial() >= FAULT_AT or driver.poll() is not None, RUN_WITHIN_S)
+        has_begun = driver.poll() is None
         fault(place, driver)
         status = driver.wait(RUN_WITHIN_S)
         typed, left = f"exit {status}", place.left()
@@ -116,6 +117,7 @@ def study_with(
             typed += f", run again: exit {status}"
         study = place.record(records)
         lost = [*wrong_in_the_end(study, TRIALS), *missed(place, records)]
+        lost += [] if has_begun else [f"the study ended before its trial {FAULT_AT}, and before the fault"]
         failures = [str(r.failure_kind) for r in runs(study) if r.failure_kind not in (None, "interrupted")]
         if failures:
             typed += f", {len(failures)} trials {', '.join(sorted(set(failures)))}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
@@ -18,7 +17,7 @@ from tuner.cli.mlflow_watch import TrackerWatcher, finish_tracking, tracker_for
 from tuner.cli.progress import LineProgress
 from tuner.cli.refusals import changed_study, refuse_what_cannot_run
 from tuner.cli.summary import summary_of
-from tuner.cli.text import plural
+from tuner.cli.text import plural, print_json
 from tuner.execution.leftovers import leftovers
 from tuner.execution.protocol import ExecutionError
 from tuner.launch import Ending, StudyChanged, claimed, prepare_records, run_study, trials_folder
@@ -173,7 +172,7 @@ def _report(
     result = ending.result
     try:
         if wishes.as_json:
-            click.echo(json.dumps(as_json(result or judge(records.study(file.name))), indent=2))
+            print_json(as_json(result or judge(records.study(file.name))))
         elif result is not None:
             click.echo(summary_of(result))
         sys.stdout.flush()

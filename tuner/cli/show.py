@@ -38,12 +38,13 @@ def show(study: str, other: str | None, is_watching: bool, records: str | None, 
 def _show(study: str, records: str | None, as_json: bool) -> None:
     from tuner.cli.recorded import read_study
     from tuner.cli.summary import summary_of
+    from tuner.cli.text import print_json
     from tuner.results import as_json as plain
     from tuner.results import judge
 
     result = judge(read_study(study, records)[0])
     if as_json:
-        click.echo(json.dumps(plain(result), indent=2))
+        print_json(plain(result))
         return
     click.echo(summary_of(result))
     click.echo(f"\nstopped: {result.record.stopped_because or 'not finished; tuner run goes on with it'}")

@@ -7,12 +7,22 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import IO, Any
 
 from tuner.comparison import is_lopsided
 from tuner.space.yaml_source import read_scalar
 
 _LONGEST_LINE = 160
+_TOKENS_AT_ONCE = 100_000  # some MiB of text
+
+
+def print_json(plain: Any) -> None:
+    """Print a large document in pieces: as one text a study of 10,000 trials would take gigabytes."""
+    tokens = json.JSONEncoder(indent=2).iterencode(plain)
+    while piece := "".join(islice(tokens, _TOKENS_AT_ONCE)):
+        sys.stdout.write(piece)
+    print()
 
 
 def shown_value(value: Any) -> str:

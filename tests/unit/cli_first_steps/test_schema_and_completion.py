@@ -69,7 +69,7 @@ def offered_by_bash(line: str, workplace: Path) -> list[str]:
         capture_output=True, text=True, cwd=workplace, env={**os.environ, **asked}, check=False,
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
-    return [answer.removeprefix("plain,") for answer in done.stdout.splitlines()]
+    return [answer.removeprefix("plain,") for answer in done.stdout.splitlines() if answer]
 
 
 def test_space_files_and_shipped_names_are_offered_for_a_space(workplace: Path) -> None:
