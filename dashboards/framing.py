@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from dashboards.chart import Axis, Chart, Dot, Mark
 from trials.metrics import Direction
 
-_MAIN = (Mark.BASELINE, Mark.CONFIRMED, Mark.UNCONFIRMED)
+_MAIN = (Mark.BASELINE, Mark.CONFIRMED, Mark.UNDECIDED, Mark.UNCONFIRMED)
 _MOST_LABELS = 9
 
 

@@ -14,7 +14,17 @@ from trials.contract import LOG_FILE, Outcome
 from tuner.comparison import Difference
 from tuner.records.rows import StudyRecord
 from tuner.results import StudyResult, TrialResult
-from tuner.results.wording import changes_text, estimate_text, gain_text, number_text, value_text
+from tuner.results.wording import (
+    advice,
+    changes_text,
+    estimate_text,
+    gain_text,
+    limit_words,
+    limited,
+    nearest_lines,
+    number_text,
+    value_text,
+)
 
 _LOG_LINES = 6
 _LOG_BYTES = 65_536
@@ -50,6 +60,10 @@ def report_html(record: StudyRecord, result: StudyResult) -> str:
         influences=result.influences[:_MOST_INFLUENCES],
         environment=environment_of(record),
         picture=f"data:image/png;base64,{picture}",
+        advice=advice(result),
+        nearest=nearest_lines(result),
+        limited=limited(result),
+        status_of=limit_words,
         label_of=changes_text,
         value_of=estimate_text,
         gain_of=gain_text,

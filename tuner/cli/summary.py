@@ -10,7 +10,9 @@ from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import first_line, plural, shown_number, styled
 from tuner.comparison import LimitStatus
 from tuner.results import StudyResult
+from tuner.results.model import BASELINE
 from tuner.results.patterns import Influence
+from tuner.results.wording import advice, nearest_lines
 
 _MOST_INFLUENCES = 5
 _MOST_LEVELS = 4
@@ -78,8 +80,12 @@ def _nearest_miss(result: StudyResult) -> str:
 def _recommended(result: StudyResult) -> str:
     if result.recommended is None:
         return ""
-    lines = [f"* recommended: trial {result.recommended.trial}, {result.recommended.reason}"]
-    return "\n".join([*lines, *(f"  gives up: {line}" for line in result.recommended.gives_up)])
+    found = result.recommended
+    kept = f" ({advice(result)})" if found.trial == BASELINE and len(result.trials) > 1 else ""
+    lines = [f"* recommended: trial {found.trial}{kept}, {found.reason}"]
+    lines += [f"  gives up: {line}" for line in found.gives_up]
+    lines += [f"  nearest: {near}" for near in nearest_lines(result)]
+    return "\n".join([*lines, *(f"  {line}" for line in found.left_out)])
 
 
 def _limits(result: StudyResult) -> str:
@@ -87,7 +93,7 @@ def _limits(result: StudyResult) -> str:
     for position, bound in enumerate(result.bounds):
         judged = [t.limits[position] for t in result.trials if len(t.limits) > position]
         formula = "" if "baseline" not in bound.formula else f" ({bound.formula.split(' ', 2)[2]})"
-        broken = sum(limit.status is LimitStatus.NOT_MET for limit in judged)
+        broken = sum(limit.gap > 0 for limit in judged)
         undecided = sum(limit.status is LimitStatus.UNDECIDED for limit in judged)
         text = (
             f"{broken} of {plural(len(judged), 'measured trial')} {'breaks' if broken == 1 else 'break'} it"

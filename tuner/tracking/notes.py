@@ -54,7 +54,8 @@ def _member(trial: TrialResult, metrics: Sequence[str]) -> str:
         changed or "baseline",
         *(estimate_text(trial.estimates.get(key)) for key in metrics),
     ]
-    return _row([*map(_plain, cells), "yes" if trial.is_confirmed else "no"])
+    doubt = ", limit undecided" if trial.has_undecided_limit else ""
+    return _row([*map(_plain, cells), f"{'yes' if trial.is_confirmed else 'no'}{doubt}"])
 
 
 def _row(cells: Sequence[str]) -> str:
