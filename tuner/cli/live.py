@@ -122,8 +122,14 @@ class LiveProgress(LineProgress):
 
     def _budget(self) -> str:
         gone_s = time.monotonic() - self._begin
+        runs = self.study.confirm_runs if self.study and self._phase == "confirm" else 0
+        done = (
+            f"{self.confirmed} of {runs} runs"
+            if runs
+            else f"{self.trials} of {self.file.budget.trials} trials"
+        )
         parts = [
-            f"{self._phase}: {self.trials} of {self.file.budget.trials} trials",
+            f"{self._phase}: {done}",
             f"{shown_duration(gone_s)} gone",
         ]
         if (left := self._left_s(gone_s)) is not None:
@@ -139,6 +145,8 @@ class LiveProgress(LineProgress):
             pace_s = gone_s / self._runs * max(self.file.budget.trials - self.trials + more, 0)
             if limit_s is None or pace_s < limit_s:
                 return f"about {shown_duration(pace_s)} to go"
+        if self._phase == "confirm" and (pace := self.confirm_left_s()) is not None:
+            return f"about {shown_duration(pace if limit_s is None else min(pace, max(limit_s, 0.0)))} to go"
         return None if limit_s is None else f"{shown_duration(max(limit_s, 0.0))} left"
 
 

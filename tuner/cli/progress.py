@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 
-from trials.contract import Measurement, Outcome
+from trials.contract import Measurement, Outcome, Purpose
 from tuner.cli.text import first_line, shown_config, shown_duration, shown_number
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
@@ -21,6 +22,8 @@ class LineProgress:
         self.study: Study | None = None
         self.trials = known
         self.names = [p.name for p in file.space.parameters if p.is_searched]
+        self.confirmed = 0  # runs of this confirmation that have ended
+        self._confirm_begin = 0.0
 
     def ready(self, study: Study) -> None:
         """The study is about to run."""
@@ -28,6 +31,8 @@ class LineProgress:
 
     def phase(self, name: str, detail: str) -> None:
         """A phase begins."""
+        if name == "confirm" and not self.confirmed:
+            self._confirm_begin = time.monotonic()
         self.say(f"{name}: {detail}")
 
     def started(self, ticket: Ticket, config: Config) -> None:
@@ -38,11 +43,28 @@ class LineProgress:
         self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None
     ) -> None:
         """The line of a measurement."""
-        total = max(self.file.budget.trials, self.trials)
-        count = f"[{self.trials:>{len(str(total))}}/{total}]"
+        count = f"[{self._count(ticket)}]"
         result = self._result(ticket, measurement, is_feasible)
         what = f"trial {ticket.number} {stage_of(ticket)}: {shown_config(config, self.names)}"
         self.say(f"{count} {what} -> {result}")
+
+    def _count(self, ticket: Ticket) -> str:
+        """``3/8`` configurations; while confirming ``confirm 3/15`` runs, and about how long the others take."""
+        if ticket.purpose is not Purpose.CONFIRM:
+            total = max(self.file.budget.trials, self.trials)
+            return f"{self.trials:>{len(str(total))}}/{total}"
+        self.confirmed += 1
+        total = max(self.study.confirm_runs if self.study else 0, self.confirmed)
+        left_s = self.confirm_left_s()
+        left = f", about {shown_duration(left_s)} left" if left_s else ""
+        return f"confirm {self.confirmed:>{len(str(total))}}/{total}{left}"
+
+    def confirm_left_s(self) -> float | None:
+        """Seconds that the runs of this confirmation still take, by the pace of those done; None before one."""
+        if self.study is None or not self.confirmed:
+            return None
+        pace_s = (time.monotonic() - self._confirm_begin) / self.confirmed
+        return pace_s * max(self.study.confirm_runs - self.confirmed, 0)
 
     def note(self, message: str) -> None:
         """A remark; only its first line, a log is in the trial's folder."""

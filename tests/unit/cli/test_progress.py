@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +106,39 @@ def test_a_study_that_goes_on_counts_on(file: StudyFile, capsys: pytest.CaptureF
     progress.started(search(4), CONFIG)
     progress.measured(search(4), CONFIG, complete(), is_feasible=True)
     assert capsys.readouterr().err.startswith("[5/6] trial 4 ")
+
+
+@dataclass
+class Confirming:
+    """What the progress reads of a study."""
+
+    confirm_runs: int
+
+
+def confirm_line(progress: LineProgress, number: int) -> None:
+    ticket = Ticket(number, Purpose.CONFIRM, 0, round_number=0)
+    progress.started(ticket, CONFIG)
+    progress.measured(ticket, CONFIG, complete(), is_feasible=True)
+
+
+def test_confirmation_counts_its_own_runs_and_says_what_is_left(
+    file: StudyFile, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.cli.progress.time.monotonic", itertools.count(0, 10).__next__)
+    progress, study = LineProgress(file, known=6), Confirming(6)
+    progress.ready(study)  # type: ignore[arg-type]  # the part of a study that is read
+    progress.phase("confirm", "trials 1, 2 and the baseline, 2 interleaved rounds")
+    for number in (0, 1, 2):
+        confirm_line(progress, number)
+    study.confirm_runs += 4  # a finalist fell
+    confirm_line(progress, 0)
+    lines = [line.partition(" trial ")[0] for line in capsys.readouterr().err.splitlines()[1:]]
+    assert lines == [
+        "[confirm 1/6, about 50 s left]",
+        "[confirm 2/6, about 40 s left]",
+        "[confirm 3/6, about 30 s left]",
+        "[confirm  4/10, about 60 s left]",
+    ]
 
 
 def test_a_remark_is_one_line(file: StudyFile, capsys: pytest.CaptureFixture[str]) -> None:
