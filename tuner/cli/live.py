@@ -17,7 +17,7 @@ from typing import Any
 from trials.contract import Measurement, Outcome, Purpose
 from tuner.cli.progress import LineProgress, stage_of
 from tuner.cli.table import table
-from tuner.cli.text import shown_config, shown_duration, shown_number, styled
+from tuner.cli.text import shown_config, shown_duration, shown_number, shown_trial, styled
 from tuner.pareto import front_indices
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
@@ -99,7 +99,7 @@ class LiveProgress(LineProgress):
 
     def _panel(self) -> list[str]:
         running = [
-            f"running  trial {ticket.number} {stage_of(ticket)}: {shown_config(config, self.names)}"
+            f"running  trial {ticket.number} {stage_of(ticket)}: {shown_trial(config, self.file.baseline, self.names)}"
             for ticket, config in self._running.values()
         ]
         return [*self._front(), *running, self._budget()]

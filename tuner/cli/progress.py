@@ -6,7 +6,7 @@ import sys
 import time
 
 from trials.contract import Measurement, Outcome, Purpose
-from tuner.cli.text import first_line, shown_config, shown_duration, shown_number
+from tuner.cli.text import first_line, shown_duration, shown_number, shown_trial
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
 from tuner.study import Study, Ticket
@@ -45,7 +45,9 @@ class LineProgress:
         """The line of a measurement."""
         count = f"[{self._count(ticket)}]"
         result = self._result(ticket, measurement, is_feasible)
-        what = f"trial {ticket.number} {stage_of(ticket)}: {shown_config(config, self.names)}"
+        what = (
+            f"trial {ticket.number} {stage_of(ticket)}: {shown_trial(config, self.file.baseline, self.names)}"
+        )
         self.say(f"{count} {what} -> {result}")
 
     def _count(self, ticket: Ticket) -> str:
