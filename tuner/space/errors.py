@@ -47,6 +47,8 @@ class Problems:
 
     found: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    mistyped: set[str] = field(default_factory=set)
+    """Parameters that were refused by name, and those that were probably meant: named once is enough."""
     _torn: set[Where] = field(default_factory=set)
 
     def add(self, where: Where, message: str, way_out: str = "") -> None:
