@@ -58,7 +58,7 @@ def report_html(record: StudyRecord, result: StudyResult) -> str:
         front=result.front_trials,
         failures=failure_groups(result),
         influences=result.influences[:_MOST_INFLUENCES],
-        environment=environment_of(record),
+        environment={name: _plain(value) for name, value in environment_of(record).items()},
         picture=f"data:image/png;base64,{picture}",
         advice=advice(result),
         nearest=nearest_lines(result),
@@ -106,6 +106,11 @@ def environment_of(record: StudyRecord) -> Mapping[str, Any]:
     """The fingerprint of machine and libraries of the last run that has one."""
     runs = [run for trial in record.trials for run in trial.measurements if run.environment]
     return runs[-1].environment if runs else {}
+
+
+def _plain(value: Any) -> str:
+    """A list as its words, true and null as everywhere else."""
+    return ", ".join(map(value_text, value)) if isinstance(value, list | tuple) else value_text(value, 200)
 
 
 def _old(name: str, result: StudyResult) -> str:

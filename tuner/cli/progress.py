@@ -15,10 +15,12 @@ _MARKS = {True: "ok", False: "breaks a limit", None: ""}
 
 
 class LineProgress:
-    """One line per measurement. ``known``: how many trials the study had before this run."""
+    """One line per measurement. ``known``: how many trials the study had before this run; ``search``: what the
+    first run of a configuration is called.
+    """
 
-    def __init__(self, file: StudyFile, known: int) -> None:
-        self.file = file
+    def __init__(self, file: StudyFile, known: int, search: str = "search") -> None:
+        self.file, self.search = file, search
         self.study: Study | None = None
         self.trials = known
         self.names = [p.name for p in file.space.parameters if p.is_searched]
@@ -45,9 +47,8 @@ class LineProgress:
         """The line of a measurement."""
         count = f"[{self._count(ticket)}]"
         result = self._result(ticket, measurement, is_feasible)
-        what = (
-            f"trial {ticket.number} {stage_of(ticket)}: {shown_trial(config, self.file.baseline, self.names)}"
-        )
+        shown = shown_trial(config, self.file.baseline, self.names)
+        what = f"trial {ticket.number} {stage_of(ticket, self.search)}: {shown}"
         self.say(f"{count} {what} -> {result}")
 
     def _count(self, ticket: Ticket) -> str:
@@ -93,9 +94,12 @@ class LineProgress:
         return "  ".join(part for part in parts if part)
 
 
-def stage_of(ticket: Ticket) -> str:
-    """Why a measurement is taken: ``(search)``, ``(cold run)``, ``(confirm, round 2, again)``."""
-    words = ["cold run" if ticket.is_cold else str(ticket.purpose)]
+def stage_of(ticket: Ticket, search: str = "search") -> str:
+    """Why a measurement is taken: ``(search)``, ``(cold run)``, ``(confirm, round 2, again)``; ``search`` is what
+    a first run of a configuration is called.
+    """
+    purpose = search if ticket.purpose is Purpose.SEARCH else str(ticket.purpose)
+    words = ["cold run" if ticket.is_cold else purpose]
     if ticket.round_number is not None:
         words.append(f"round {ticket.round_number + 1}")
     if ticket.attempt > 1 and words[0] != "retry":

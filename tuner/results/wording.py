@@ -11,8 +11,7 @@ from tuner.comparison import Difference, Estimate, LimitStatus, is_lopsided
 from tuner.objectives import Objective
 from tuner.results.model import BASELINE, StudyResult, TrialResult
 
-_FACTOR_FROM = 1.5
-"""From this ratio on (or below its inverse) a gain is a factor, ``2.11x``; nearer to 1 a percentage."""
+_NEAR_ONE = 0.1
 
 
 STATUS_WORDS = {
@@ -67,10 +66,11 @@ def estimate_text(estimate: Estimate | None) -> str:
 
 
 def gain_text(gain: Difference) -> str:
-    """``2.11x (2.05x to 2.17x)``, ``+3.2% (+2.9% to +3.5%)``, or a plain difference with its sign."""
+    """``x2.11 (2.05 to 2.17)``, ``x1.0318 (1.0290 to 1.0347)``, or a plain difference with its sign."""
     if gain.low is None or gain.high is None:
         return f"{_gain(gain.value, gain)}, interval unknown"
-    return f"{_gain(gain.value, gain)} ({_gain(gain.low, gain)} to {_gain(gain.high, gain)})"
+    ends = (_gain(end, gain).removeprefix("x") for end in (gain.low, gain.high))
+    return f"{_gain(gain.value, gain)} ({' to '.join(ends)})"
 
 
 def against_baseline(trial: TrialResult, objectives: Sequence[Objective]) -> str:
@@ -144,8 +144,8 @@ def _change(name: str, value: Any) -> str:
 
 
 def _gain(value: float, gain: Difference) -> str:
+    """Ratios all in one form, so that a column can be read down; more digits where they are near 1."""
     if not gain.is_ratio:
         return f"{value:+.3g}"
-    if 1 / _FACTOR_FROM < gain.value < _FACTOR_FROM:
-        return f"{(value - 1) * 100:+.2g}%"
-    return f"{value:.3g}x"
+    digits = 4 if abs(gain.value - 1) < _NEAR_ONE else 2
+    return f"x{value:,.{digits}f}" if gain.value < 100 else f"x{value:,.0f}"
