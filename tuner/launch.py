@@ -86,6 +86,7 @@ def note_settings(file: StudyFile, records: Records) -> None:
     on the place (absolute paths of the workload, which an export needs).
     """
     records.note(file.name, "workload", dict(file.workload))
+    records.note(file.name, "finalists", file.confirm.finalists)
     records.note(
         file.name,
         "selection",

@@ -25,7 +25,7 @@ from typing import Any
 from trials.contract import Measurement, Outcome, Purpose
 from tuner.execution.protocol import Job, Signal
 from tuner.loop import recall
-from tuner.loop.confirmation import due_rounds
+from tuner.loop.confirmation import due_rounds, rounds_text
 from tuner.loop.failure import StudyFailed, baseline_failed, other_machine, without_values
 from tuner.loop.fingerprint import harmless_differences, machine_differences
 from tuner.loop.patience import Patience
@@ -74,6 +74,7 @@ class Study:
         self.stopped_because: str | None = None
         self.failure: StudyFailed | None = None
         self.is_interrupted = False
+        self.confirm_runs = 0  # that confirmation has asked for so far, those done included
         self.other_machine: tuple[str, ...] = ()  # what differed, where a measurement came from another one
         self._patiently = Patience(sleep, self.watchers.note, is_over=self._has_ended)
         record = self._record()
@@ -212,8 +213,8 @@ class Study:
             self._is_confirming = bool(due)
             if not due:
                 return
-            names = ", ".join(map(str, sorted({n for one in due for n in one.numbers} - {BASELINE})))
-            self.watchers.phase("confirm", f"trials {names} and the baseline, interleaved rounds: {len(due)}")
+            self.confirm_runs += sum(len(one.numbers) for one in due)
+            self.watchers.phase("confirm", rounds_text(self.judged(), due, self.file.confirm))
             for one in due:
                 if self.time.room < len(one.numbers):
                     yield from self._settled()

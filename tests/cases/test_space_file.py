@@ -45,9 +45,9 @@ def test_wandb_wandb_1129_check_shows_which_choices_are_text_and_a_trial_gets_nu
     ("text", "said"),
     [
         ('micro_batch_size: ["8"]', "write 8 without quotes"),
-        ("micro_batch_size: [1e1]", "micro_batch_size=10.0 must be int"),
+        ("micro_batch_size: [1e1]", "micro_batch_size=10.0 must be a whole number; write 10"),
         ("task.learning_rate: [1_000]", "write 1000"),
-        ("loader_workers: [0x10, 2:30]", "loader_workers=2:30 must be int"),
+        ("loader_workers: [0x10, 2:30]", "loader_workers=2:30 must be a whole number"),
         ("compile: [yes, no]", "compile=yes is not one of false, true"),
     ],
 )

@@ -11,6 +11,7 @@ from typing import Any
 from tuner.cli.recorded import Recorded
 from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import plural, shown_config, shown_duration, shown_value
+from tuner.loop.rounds_needed import confirm_runs
 from tuner.space.domains import Choice, Choices, Derived, Fixed, Range, canonical
 from tuner.space.model import StudyFile
 from tuner.space.space import Parameter, Space
@@ -110,7 +111,8 @@ def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any
             "wall_time_s": file.budget.wall_time_s,
             "trial_timeout_s": file.budget.trial_timeout_s,
         },
-        "runs": _planned_runs(file, size),
+        "runs": (planned := _planned_runs(file, size)),
+        "confirm_at_most": _most_to_confirm(file, planned),
         "time": _expected_time(file, size, recorded),
         "records": None
         if recorded is None
@@ -127,8 +129,13 @@ def _planned_runs(file: StudyFile, size: Size) -> dict[str, int]:
     confirm, trials = file.confirm, file.budget.trials
     if size.after is not None and not size.continuous:
         trials = min(trials, size.after)
-    confirmed = confirm.repeats * (min(confirm.finalists, max(trials - 1, 0)) + 1) if confirm.finalists else 0
+    confirmed, _ = confirm_runs(confirm, trials, has_limits=bool(file.constraints))
     return {"baseline": 1 + confirm.baseline_repeats, "search": max(trials - 1, 0), "confirm": confirmed}
+
+
+def _most_to_confirm(file: StudyFile, planned: dict[str, int]) -> int:
+    """Where finalists fall and are replaced, and limits stay undecided."""
+    return confirm_runs(file.confirm, planned["search"] + 1, has_limits=bool(file.constraints))[1]
 
 
 def _expected_time(file: StudyFile, size: Size, recorded: Recorded | None) -> dict[str, Any]:
@@ -187,9 +194,12 @@ def _listed(values: list[Any]) -> str:
 
 def _time_line(file: StudyFile, outline: dict[str, Any]) -> str:
     runs, time, budget = outline["runs"], outline["time"], file.budget
+    most, total = outline["confirm_at_most"], sum(runs.values())
+    more = most - runs["confirm"]
+    to_confirm = f"{runs['confirm']} to {most}" if more else f"{most}"
     text = (
-        f"about {plural(sum(runs.values()), 'run')} "
-        f"({runs['baseline']} of the baseline, {runs['search']} to search, {runs['confirm']} to confirm)"
+        f"about {f'{total:,} to {total + more:,} runs' if more else plural(total, 'run')} "
+        f"({runs['baseline']} of the baseline, {runs['search']} to search, {to_confirm} to confirm)"
     )
     if time["expected_s"] == 0:
         return f"{text}; all of them are done (tuner run --more N adds trials)"

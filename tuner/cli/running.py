@@ -11,7 +11,9 @@ from pathlib import Path
 
 import click
 
+from tuner.cli.announced import Announced
 from tuner.cli.errors import CliError, ExitCode, forget_output
+from tuner.cli.exhausted import too_few_left
 from tuner.cli.live import progress_for
 from tuner.cli.mlflow_watch import TrackerWatcher, finish_tracking, tracker_for
 from tuner.cli.progress import LineProgress
@@ -87,6 +89,8 @@ def _run_prepared(file: StudyFile, records: Records, wishes: Wishes, known: int,
         if said is not None:
             progress.say(said)
         _say_what_is_odd(progress, records)
+        if wishes.more is not None and (short := too_few_left(file, records.study(file.name), wishes.more)):
+            progress.say(short)
         tracker = tracker_for(file, records, progress.say)
         ending = _run(file, records, wishes, progress, tracker)
     except BaseException:
@@ -108,7 +112,8 @@ def _run(
         watchers.append(TrackerWatcher(tracker, records, file.name))
 
     try:
-        return run_study(file, records, RayTuneExecutor(wishes.ray_address), watchers, progress.ready)
+        executor = Announced(RayTuneExecutor(wishes.ray_address), progress.say)
+        return run_study(file, records, executor, watchers, progress.ready)
     except ExecutionError as problem:
         raise CliError(str(problem), ExitCode.STUDY_FAILED) from problem
 

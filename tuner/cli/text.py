@@ -40,6 +40,21 @@ def shown_config(config: Mapping[str, Any], names: Sequence[str] | None = None) 
     return " ".join(f"{name}={shown_value(value)}" for name, value in chosen.items())
 
 
+def shown_trial(config: Mapping[str, Any], baseline: Mapping[str, Any], names: Sequence[str]) -> str:
+    """A configuration on one line: what differs from the baseline where that is shorter, else all ``names``."""
+    whole = shown_config(config, names)
+    changed = [n for n in names if n in config and (n not in baseline or _differ(config[n], baseline[n]))]
+    if not changed:
+        return whole
+    short = f"baseline + {shown_config(config, changed)}"
+    return short if len(short) < len(whole) else whole
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """1, 1.0 and true are three values."""
+    return shown_value(one) != shown_value(other)
+
+
 def shown_duration(seconds: float) -> str:
     """Seconds as a person says them."""
     if math.isinf(seconds):

@@ -42,6 +42,10 @@ def try_values(records: Records, study: str, wanted: Mapping[str, str], gpus: in
     is_new = number is None
     if number is None:
         number = _measure(file, records, config)
+        if "mlflow_run_id" in record.notes:
+            click.echo(
+                f"MLflow does not have trial {number} yet; it gets it with: tuner log {study}", err=True
+            )
     else:
         click.echo(f"this configuration is trial {number}, measured already", err=True)
     result = judge(records.study(study))
@@ -77,7 +81,7 @@ def _measure(file: StudyFile, records: Records, config: Config) -> int:
     if not file.space.contains(config):
         click.echo("note: outside the space: it is measured, and the search does not learn from it", err=True)
     slots = slots_of(file)
-    progress = LineProgress(file, len(records.study(file.name).trials))
+    progress = LineProgress(file, len(records.study(file.name).trials), search="try")
     try:
         refuse_what_does_not_fit(slots, len(usable_cores()), len(usable_gpus()), "this machine")
         with claimed(records, file.name):

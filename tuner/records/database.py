@@ -19,7 +19,7 @@ from sqlalchemy.exc import (
 )
 
 from tuner.records import tables
-from tuner.records.errors import RecordsError, RecordsUnavailable
+from tuner.records.errors import RecordsError, RecordsMissing, RecordsUnavailable
 from tuner.records.names import DEFAULT_LOCATION, location_meant
 
 T = TypeVar("T")
@@ -180,8 +180,8 @@ def _shown(url: URL) -> str:
     return str(url.database) if _is_file(url) else url.render_as_string(hide_password=True)
 
 
-def _no_records(where: str) -> RecordsError:
-    return RecordsError(f"no records at {where}; run `tuner run` first or give --records")
+def _no_records(where: str) -> RecordsMissing:
+    return RecordsMissing(f"no records at {where}; run `tuner run` first or give --records")
 
 
 def _check_file(path: Path, must_exist: bool) -> None:

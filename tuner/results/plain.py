@@ -150,7 +150,13 @@ def _recommended(found: Recommendation | None) -> dict[str, Any] | None:
     return (
         None
         if found is None
-        else {"trial": found.trial, "reason": found.reason, "gives_up": list(found.gives_up)}
+        else {
+            "trial": found.trial,
+            "reason": found.reason,
+            "gives_up": list(found.gives_up),
+            "left_out": list(found.left_out),
+            "nearest": list(found.nearest),
+        }
     )
 
 

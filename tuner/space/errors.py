@@ -45,8 +45,8 @@ class SpaceError(Exception):
 class Problems:
     """Collects problems and warnings while a file is read.
 
-    ``left_out``: parameters that are in the file and could not be read, so that to name one elsewhere is no
-    further mistake.
+    ``left_out``: parameters that are in the file and could not be read, and those that were probably meant, so
+    that to name one elsewhere is no further mistake.
     """
 
     found: list[Problem] = field(default_factory=list)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.space.domains import Choices, Derived, canonical, first_of
-from tuner.space.errors import Problems, Where, known_names, shown
+from tuner.space.errors import Problems, Where, known_names, nearest, shown
 from tuner.space.expressions import Expression
 from tuner.space.parse_domains import (
     DOMAIN_KEYS,
@@ -164,6 +164,7 @@ def _parameter(one: _Named, vocabulary: Vocabulary, problems: Problems) -> Param
     problem = None if is_bundle else vocabulary.name_problem(one.name)
     if problem:
         problems.add(one.where, *problem)
+        problems.left_out.add(nearest(one.name, vocabulary.knobs) or one.name)
         return None
     domain = read_domain(one.name, one.node, vocabulary, problems)
     when = _when(one, problems)

@@ -50,7 +50,10 @@ def test_a_slot_is_the_machine_shared_out_where_the_file_does_not_say(load: Load
 
 def test_more_than_the_machine_has_is_reported(load: Load) -> None:
     warnings = load("resources: {cpus: 3}\nsearch: {concurrent_trials: 2}\n", cpus=4).warnings
-    assert "resources.cpus=3 for 2 trials at once, this machine has 4" in warnings[0]
+    assert (
+        "resources.cpus=3 for each of 2 trials at once, and this machine has 4: tuner run refuses this"
+        in warnings[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,3 +197,8 @@ def test_any_amount_is_read_or_refused(value: object) -> None:
             continue
         assert isinstance(amount, float)
         assert abs(amount) < float("inf")
+
+
+def test_one_trial_is_not_called_trials_at_once(load: Load) -> None:
+    (said,) = load("resources: {cpus: 8}\n", cpus=2).warnings
+    assert said.endswith("resources.cpus=8, and this machine has 2: tuner run refuses this on this machine")

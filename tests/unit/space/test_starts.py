@@ -143,3 +143,28 @@ def test_a_guess_that_cannot_run_is_refused(refuse: Refuse, guesses: str, said: 
         "parameters: {precision: [fp32, bf16], micro_batch_size: [8, 16]}\nrules: ['micro_batch_size < 16']\n"
     )
     assert said in refuse(f"{text}try_first: {guesses}\n")
+
+
+def test_a_mistyped_parameter_is_named_once_and_not_again_in_the_baseline(refuse: Refuse) -> None:
+    said = refuse("parameters: {task.widht: [32, 64]}\nbaseline: {task.width: 32, task.widht: 64}\n")
+    assert said == "space.yaml:1: task.widht is no parameter of toy; did you mean task.width?"
+
+
+@pytest.mark.parametrize(
+    ("domain", "value", "said"),
+    [
+        ("{min: 32, max: 64, scale: log2}", 48, "is between the values that are searched (32, 64)"),
+        ("{min: 10, max: 40, step: 10}", 25, "is between the values that are searched (20, 30)"),
+        ("{min: 10, max: 40, step: 10}", 50, "is outside the values that are searched (40)"),
+    ],
+)
+def test_a_baseline_off_the_grid_is_said(load: Load, domain: str, value: int, said: str) -> None:
+    study = load(f"parameters: {{micro_batch_size: {domain}}}\nbaseline: {{micro_batch_size: {value}}}\n")
+    (warning,) = study.warnings
+    assert warning.endswith(f"baseline.micro_batch_size={value} {said}")
+
+
+def test_a_baseline_on_the_grid_or_in_a_continuous_range_is_not_remarked_on(load: Load) -> None:
+    domains = "micro_batch_size: {min: 8, max: 64, scale: log2}, task.learning_rate: {min: 1e-4, max: 1e-2}"
+    start = "baseline: {micro_batch_size: 32, task.learning_rate: 1.5e-3}"
+    assert load(f"parameters: {{{domains}}}\n{start}\n").warnings == ()

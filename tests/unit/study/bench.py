@@ -219,11 +219,13 @@ class Notes:
     """A watcher that remembers."""
 
     phases: list[str] = field(default_factory=list)
+    details: dict[str, list[str]] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     measurements: list[tuple[Ticket, bool | None]] = field(default_factory=list)
 
     def phase(self, name: str, detail: str) -> None:
         self.phases.append(name)
+        self.details.setdefault(name, []).append(detail)
 
     def started(self, ticket: Ticket, config: Config) -> None:
         pass

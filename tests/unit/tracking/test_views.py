@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from tests.unit.tracking import example
@@ -36,7 +37,7 @@ def test_a_trial_shows_its_configuration_flat_and_its_values_with_their_interval
         and view.tags["tuner.on_front"] == "yes"
         and view.tags["tuner.confirmed"] == "yes"
     )
-    assert view.name == "005 ★ bf16, compile"
+    assert view.name == "005 ☆ bf16, compile"
 
 
 def test_a_failed_trial_says_why_and_how_to_run_it_again() -> None:
@@ -129,3 +130,27 @@ def test_messages_come_out_of_the_pipe_as_they_went_in() -> None:
         line = encode(7, message)
         assert line.count(b"\n") == 1
         assert decode(line) == (7, message)
+
+
+def test_the_recommended_trial_has_a_mark_of_its_own() -> None:
+    result = judged()
+    assert result.recommended is not None
+    _, trials = StudyViews(result.record).closing(result)
+    marks = {view.trial: view.name.split()[1] for view in trials}
+    assert marks[result.recommended.trial] == "★"
+    assert {marks[n] for n in result.front if n != result.recommended.trial} == {"☆"}
+
+
+def test_starting_a_finished_study_again_does_not_make_its_run_longer() -> None:
+    result = judged()
+    later = replace(
+        result, record=replace(result.record, updated_at=result.record.updated_at + timedelta(days=1))
+    )
+    runs = [StudyViews(one.record).closing(one)[0] for one in (result, later)]
+    assert runs[0].ended_ms == runs[1].ended_ms
+
+
+def test_the_note_says_a_gain_once_and_truth_as_the_terminal_does() -> None:
+    note = study_note(judged())
+    assert note.lower().count("against the baseline") == 1
+    assert "compile=true" in note and "True" not in note
