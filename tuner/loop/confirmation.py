@@ -17,8 +17,8 @@ from tuner.space.model import ConfirmSettings
 
 EXTRA_ROUNDS = 3
 """Further rounds for a finalist while one of its limits stays undecided."""
-REPLACEMENTS = 3
-"""So many times ``confirm.finalists`` are confirmed at most: those that fall are replaced."""
+MOST_CONFIRMED = 2
+"""So many times ``confirm.finalists`` are confirmed at most: each may be replaced once where it falls."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def _to_confirm(result: StudyResult, settings: ConfirmSettings, room: float) -> 
     """What was begun and is still on the front, then new finalists."""
     begun = [trial for trial in result.trials if trial.number != BASELINE and _confirmations(trial)]
     members = [trial for trial in begun if trial.on_front and not _has_failed(trial)]
-    may_begin = REPLACEMENTS * settings.finalists - len(begun)
+    may_begin = MOST_CONFIRMED * settings.finalists - len(begun)
     affordable = max(1.0, room / settings.repeats - 1 - len(members))
     wanted = finalists(result, settings.finalists)
     new = [result.trial(number) for number in wanted if number not in {t.number for t in begun}]

@@ -68,7 +68,7 @@ def _trial(trial: TrialResult) -> dict[str, Any]:
         "is_tied_with": list(trial.is_tied_with),
         "config": dict(trial.config),
         "changes_from_baseline": list(trial.changes),
-        "metrics": {key: _estimate(estimate) for key, estimate in trial.estimates.items()},
+        "metrics": {key: plain_estimate(estimate) for key, estimate in trial.estimates.items()},
         "limits": [_limit(limit) for limit in trial.limits],
         "gain": {key: _difference(gain) for key, gain in trial.gain.items()},
         "measurements": [_measurement(run) for run in trial.measurements],
@@ -77,7 +77,8 @@ def _trial(trial: TrialResult) -> dict[str, Any]:
     }
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
+def plain_estimate(estimate: Estimate) -> dict[str, Any]:
+    """A value with its interval, as ``show --json`` and an export write it."""
     return {
         "value": estimate.value,
         "low": estimate.low,
