@@ -27,10 +27,10 @@ SPREAD_TRIALS = 8  # results before the model proposes
 SPREAD_CANDIDATES = 24  # drawn for one spread-out trial: more would push every one into a corner
 CANDIDATES = 1_000  # scored per ask
 AROUND = 12  # front members whose neighbours are always scored
-SHORTLIST = 100  # scored again, with more samples
-COARSE, FINE = (32, 12), (96, 48)  # directions, and samples of each candidate
+SHORTLIST = 100  # scored again, more finely
+COARSE, FINE = (24, 8), (64, 16)  # directions, and steps along each
 COST_WEIGHT = 0.25  # what costs ten times as much must promise 1.8 times the gain
-LEAST_CHANCE = 0.25  # of the best chance to run within the limits: no gain is worth more likely failures
+LEAST_CHANCE = 0.5  # of the best chance to run: a likely failure can wait until nothing else is left
 
 
 class AutoSampler(BaseSampler):
@@ -120,6 +120,10 @@ class AutoSampler(BaseSampler):
 
 
 def _worth(outlook: Outlook) -> Floats:
-    """What a candidate's gain is multiplied by: its chance to count, less for a high cost, 0 for a bad risk."""
+    """What a candidate's gain is multiplied by: its chance to count, less for a high cost, 0 for a bad risk.
+
+    A limit is no such risk: the best often lies at its very edge.
+    """
     cheapness = np.exp(-COST_WEIGHT * (outlook.cost - outlook.cost.min()))
-    return np.where(outlook.chance >= LEAST_CHANCE * outlook.chance.max(), outlook.chance * cheapness, 0.0)
+    is_fair_risk = outlook.runs >= LEAST_CHANCE * outlook.runs.max()
+    return np.where(is_fair_risk, outlook.runs * outlook.meets * cheapness, 0.0)

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from trials.contract import FailureKind
+from trials.contract import FailureKind, Outcome
 from tuner.search.pool import Candidate, Pool
 from tuner.search.protocol import Observation, Proposal, SearchProblem
 from tuner.space.space import Config, config_key
@@ -57,7 +57,8 @@ class BaseSampler(ABC):
             return
         if observation.number == 0:
             self._baseline = observation.config
-        if observation.failure_kind not in UNINFORMATIVE:
+        is_told = observation.outcome is not Outcome.PRUNED or None not in (observation.partial or (None,))
+        if observation.failure_kind not in UNINFORMATIVE and is_told:
             self._usable[observation.number] = observation
 
     def ask(self, number: int, pending: Sequence[Config]) -> Proposal | None:

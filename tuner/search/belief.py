@@ -15,13 +15,14 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.acquisition import expected_gain, normals, probability_met
+from tuner.search.acquisition import expected_gain, probability_met
 from tuner.search.features import FeatureMap
 from tuner.search.history import History
 from tuner.search.surrogate import Kernel, Process, fit
 from tuner.space.space import Config
 
 Floats = NDArray[np.float64]
+
 WINDOW = 200  # observations that predictions rest on
 FIT_WINDOW = 120  # observations that hyperparameters are fitted to
 REMEMBERED_FITS = 32
@@ -33,14 +34,17 @@ LOG_SPREAD = 2.0  # a positive quantity that spans more than this factor is mode
 
 @dataclass(frozen=True)
 class Outlook:
-    """Beliefs about n candidates: ``means``, ``stds`` (n, m) of scaled losses, ``chance`` (n,) that it runs
-    and meets the limits, ``cost`` (n,) in some increasing unit; ``front`` (f, m), empty where nothing feasible
-    is known, in the scaled losses as well; ``scales`` turn these into losses.
+    """Beliefs about n candidates: ``means``, ``stds`` (n, m) of scaled losses, ``runs`` (n,) the chance that it
+    runs, ``meets`` (n,) that it meets the limits if so, ``cost`` (n,) the logarithm of what it costs.
+
+    ``front`` (f, m), empty where nothing feasible is known, is in scaled losses as well; ``scales`` turn these
+    into losses.
     """
 
     means: Floats
     stds: Floats
-    chance: Floats
+    runs: Floats
+    meets: Floats
     cost: Floats
     front: Floats
     scales: tuple[Scale, ...]
@@ -48,25 +52,23 @@ class Outlook:
     def gain(self, sizes: tuple[int, int], reference: Floats | None, rng: np.random.Generator) -> Floats:
         """(n,) expected gain in hypervolume; 1 while nothing feasible is known: any such point is one.
 
-        ``sizes``: directions, and samples of each candidate. With a ``reference`` (m,) it is the hypervolume of
-        the losses up to there; without, that of the scaled losses, where a factor counts alike at every size.
+        ``sizes``: directions, and steps along each. With a ``reference`` (m,) it is the hypervolume of the losses
+        up to there; without, that of the scaled losses, where a factor counts alike at every size.
         """
         if not len(self.front):
             return np.ones(len(self.means))
-        deviations = normals(sizes[1], len(self.scales), rng)
-        columns = range(len(self.scales))
-        samples = [self.means[:, [i]] + self.stds[:, [i]] * deviations[:, i] for i in columns]
         if reference is None:
-            return expected_gain(samples, self.front, _beyond_worst(self.front), sizes[0], rng)
-        samples = [scale.invert(sample) for scale, sample in zip(self.scales, samples, strict=True)]
+            plain = (PLAIN,) * len(self.scales)
+            return expected_gain(
+                self.means, self.stds, plain, self.front, _beyond_worst(self.front), sizes, rng
+            )
         front = np.stack([scale.invert(self.front[:, i]) for i, scale in enumerate(self.scales)], axis=1)
-        return expected_gain(samples, front, reference, sizes[0], rng)
+        return expected_gain(self.means, self.stds, self.scales, front, reference, sizes, rng)
 
     def of(self, rows: NDArray[np.intp]) -> Outlook:
         """The same for some candidates."""
-        return replace(
-            self, means=self.means[rows], stds=self.stds[rows], chance=self.chance[rows], cost=self.cost[rows]
-        )
+        kept = {name: getattr(self, name)[rows] for name in ("means", "stds", "runs", "meets", "cost")}
+        return replace(self, **kept)
 
 
 @dataclass(frozen=True)
@@ -96,15 +98,17 @@ class Belief:
         rows = self._rows(history, pending)
         scales = tuple(Scale.of(column) for column in history.losses[~history.is_failed].T)
         processes = [self._process(rows, partial(_loss, i, scale)) for i, scale in enumerate(scales)]
-        chance, cost = self._chance(rows, x), self._cost(rows, x)
+        chances = self._chance(rows, _breaks, LABEL_NOISE, x), self._meets(rows, x)
+        cost = self._cost(rows, x)
         if any(process is None for process in processes) or not rows.recent.is_feasible.any():
             nothing = np.zeros((len(x), len(scales)))
-            return Outlook(nothing, nothing, chance, cost, nothing[:0], scales)
+            return Outlook(nothing, nothing, *chances, cost, nothing[:0], scales)
         known = [p for p in processes if p is not None]
         means, stds = _columns([process.predict(x) for process in known])
+
         feasible = _stacked(rows.recent, scales)[rows.recent.is_feasible]
         believed = np.stack([process.mean(rows.x_pending) for process in known], axis=1)
-        return Outlook(means, stds, chance, cost, np.concatenate([feasible, believed]), scales)
+        return Outlook(means, stds, *chances, cost, np.concatenate([feasible, believed]), scales)
 
     def _rows(self, history: History, pending: list[Config]) -> _Rows:
         early = history.take(range(_fitted_length(len(history)))).windowed(FIT_WINDOW)
@@ -131,19 +135,20 @@ class Belief:
             self._fits[key] = fit(self._features.group, x[told], y[told])
         return self._fits[key]
 
-    def _chance(self, rows: _Rows, x: Floats) -> Floats:
-        """(n,) probability that a configuration runs and meets every limit."""
-        chance = np.ones(len(x))
+    def _meets(self, rows: _Rows, x: Floats) -> Floats:
+        """(n,) probability that a configuration that runs meets every limit."""
         limits = range(rows.recent.violations.shape[1])
-        targets: list[tuple[Target, float]] = [(_breaks, LABEL_NOISE)]
-        targets += [(partial(_violation, limit), 0.0) for limit in limits]
-        for target, noise in targets:
-            # what was never broken is taken to hold: one process less to pay for
-            process = self._process(rows, target) if (target(rows.recent) > 0).any() else None
-            if process is not None:
-                mean, std = process.predict(x)
-                chance *= probability_met(mean, np.hypot(std, noise))
-        return chance
+        chances = [self._chance(rows, partial(_violation, limit), 0.0, x) for limit in limits]
+        return np.asarray(np.prod([np.ones(len(x)), *chances], axis=0))
+
+    def _chance(self, rows: _Rows, target: Target, noise: float, x: Floats) -> Floats:
+        """(n,) probability that the target is not above 0."""
+        # what was never broken is taken to hold: one process less to pay for
+        process = self._process(rows, target) if (target(rows.recent) > 0).any() else None
+        if process is None:
+            return np.ones(len(x))
+        mean, std = process.predict(x)
+        return probability_met(mean, np.hypot(std, noise))
 
     def _cost(self, rows: _Rows, x: Floats) -> Floats:
         """(n,) logarithm of the expected cost; 0 where the trials tell of none."""
@@ -189,7 +194,15 @@ class Scale:
         return np.asarray(self.sign * np.exp(np.clip(self.sign * level, -_LARGEST, _LARGEST)))
 
     def _level(self, losses: Floats) -> Floats:
-        return losses if self.sign == 0 else np.asarray(self.sign * np.log(self.sign * losses))
+        if self.sign == 0:
+            return losses
+        size = self.sign * losses
+        beyond_zero = -np.inf * self.sign  # a positive loss cannot get below 0, a negative one not above
+        return np.where(size <= 0, beyond_zero, self.sign * np.log(np.where(size <= 0, 1.0, size)))
+
+
+PLAIN = Scale(0, middle=np.inf)
+"""Losses as they are."""
 
 
 def _fitted_length(n: int) -> int:
@@ -224,8 +237,13 @@ def _loss(objective: int, scale: Scale, history: History) -> Floats:
 
 
 def _violation(limit: int, history: History) -> Floats:
+    """By order of magnitude, in units of a usual margin: a latency may break its limit a thousandfold."""
     column = history.violations[:, limit]
-    return np.where(np.isfinite(column), column, np.nan)
+    column = np.where(np.isfinite(column), column, np.nan)
+    met = -column[column < 0]
+    margin = float(np.median(met)) if len(met) else float(np.nanmin(np.abs(column), initial=np.inf))
+    width = margin if 0 < margin < np.inf else 1.0
+    return np.asarray(np.sign(column) * np.log1p(np.abs(column) / width))
 
 
 def _log_cost(history: History) -> Floats:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trials.contract import Outcome
 from tuner.objectives import Objective
 from tuner.pareto import front_indices
 from tuner.search.protocol import Observation
@@ -95,11 +96,17 @@ def history_of(observations: Iterable[Observation], objectives: Sequence[Objecti
 def _row(
     observation: Observation, objectives: Sequence[Objective], limits: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Losses and violations; a limit that says nothing (NaN, or not given) counts as unknown: infinite."""
-    values = observation.values
+    """Losses and violations; a limit that says nothing (NaN, or not given) counts as unknown: infinite.
+
+    Of a trial that was cut short, the guesses stand for the losses, and no limit tells anything: NaN.
+    """
+    is_cut = observation.outcome is Outcome.PRUNED
+    values = tuple(v for v in observation.partial if v is not None) if is_cut else observation.values
     if values is None or not all(map(math.isfinite, values)):
         return None
     losses = tuple(objective.loss(v) for objective, v in zip(objectives, values, strict=True))
+    if is_cut:
+        return losses, (math.nan,) * limits
     violations = tuple(math.inf if math.isnan(v) else v for v in observation.violations)
     return losses, violations + (math.inf,) * (limits - len(violations))
 

@@ -19,7 +19,8 @@ class Observation:
     ``violations`` one number per limit (<= 0 is met, inf where unknown), empty unless complete; ``errors``
     the standard error of each value, None where it is not known (empty: of none).
     A ``pruned`` trial was cut short because it could not reach the front any more: it has no ``values``, it
-    has not failed, and ``partial`` holds what was known of each objective by then (None: nothing).
+    has not failed, and ``partial`` holds the best guess of each objective by then (None: there is none), with
+    ``errors`` of these guesses.
     """
 
     number: int

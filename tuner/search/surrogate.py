@@ -56,6 +56,11 @@ class Process:
         variance = np.maximum(self._kernel.signal - (shrunk**2).sum(axis=0), 1e-10)
         return self._mean + self._std * (cross @ self._alpha), self._std * np.sqrt(variance)
 
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of what the parameters do not explain, in the target's own units."""
+        return self._std * float(np.sqrt(self._kernel.noise))
+
     def _cross(self, x: Floats) -> Floats:
         return self._kernel.signal * _matern(_squared(x * self._scale, self._x * self._scale))
 

@@ -94,7 +94,9 @@ def main() -> None:
         if not given.only or benchmark.name.partition("/")[0] in given.only
     ]
     if not benchmarks:
-        raise SystemExit(f"no table of {given.benchmarks} is in {given.tables}; give their folder with --tables")
+        raise SystemExit(
+            f"no table of {given.benchmarks} is in {given.tables}; give their folder with --tables"
+        )
     kept = Kept(given.out / "runs.jsonl")
     if not given.report_only:
         _complete(given, benchmarks, kept)

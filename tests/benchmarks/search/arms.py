@@ -43,7 +43,9 @@ class Product:
     """A sampler of this project by name."""
 
     def __init__(self, name: str, benchmark: Benchmark, seed: int) -> None:
-        self._sampler = build_sampler(name, SearchProblem(benchmark.space, benchmark.objectives, seed, BUDGET))
+        self._sampler = build_sampler(
+            name, SearchProblem(benchmark.space, benchmark.objectives, seed, BUDGET)
+        )
 
     def ask(self, number: int) -> Config | None:
         proposal = self._sampler.ask(number, [])
@@ -71,10 +73,14 @@ class Chance:
 class Stock:
     """An Optuna sampler with its defaults on the whole grid of the parameters."""
 
-    def __init__(self, build: Callable[[int], optuna.samplers.BaseSampler], benchmark: Benchmark, seed: int) -> None:
+    def __init__(
+        self, build: Callable[[int], optuna.samplers.BaseSampler], benchmark: Benchmark, seed: int
+    ) -> None:
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         self._objectives, self._axes = benchmark.objectives, axes_of(benchmark.space)
-        self._study = optuna.create_study(directions=["minimize"] * len(self._objectives), sampler=build(seed))
+        self._study = optuna.create_study(
+            directions=["minimize"] * len(self._objectives), sampler=build(seed)
+        )
         self._running: optuna.Trial | None = None
 
     def ask(self, number: int) -> Config | None:
@@ -187,7 +193,9 @@ class WeightedTpe:
         self._since = 0 if score > self._best else self._since + 1
         self._best, self._told = max(self._best, score), self._told + 1
         values = None if math.isinf(score) else (-score * self._sign,)
-        told = Observation(observation.number, observation.config, observation.outcome, observation.failure_kind, values)
+        told = Observation(
+            observation.number, observation.config, observation.outcome, observation.failure_kind, values
+        )
         self._sampler.tell(told)
 
 
@@ -209,7 +217,7 @@ def _stock(build: Callable[[int], optuna.samplers.BaseSampler]) -> Callable[[Ben
 
 
 def _gp(seed: int) -> optuna.samplers.BaseSampler:
-    import torch  # noqa: PLC0415  loaded by this arm only
+    import torch  # loaded by this arm only
 
     torch.set_num_threads(1)
     return optuna.samplers.GPSampler(seed=seed)
@@ -225,7 +233,7 @@ ARMS = {
     "gp-stock": Arm(_stock(_gp), 60, ()),
     "gp": Arm(_product("gp"), 60, _OPTUNA),
     "climb": Arm(Climb, 300, ()),
-    "weighted-tpe": Arm(WeightedTpe, 300, _OPTUNA),
+    "weighted-tpe": Arm(WeightedTpe, 100, _OPTUNA),
     "auto": Arm(_product("auto"), 300, ("*.py",)),
 }
 
@@ -247,6 +255,8 @@ def _distribution(axis: Axis) -> BaseDistribution:
 def _powers(axis: Axis) -> list[Any]:
     """The value nearest to each power of two (the smallest as it is)."""
     values = axis.in_order
-    wanted = [2.0**e for e in range(int(math.log2(max(values[-1], 1))) + 1)] if values[0] >= 0 else list(values)
+    wanted = (
+        [2.0**e for e in range(int(math.log2(max(values[-1], 1))) + 1)] if values[0] >= 0 else list(values)
+    )
     nearest = [values[0], *(min(values, key=lambda value: abs(value - power)) for power in wanted)]
     return list(dict.fromkeys(nearest))

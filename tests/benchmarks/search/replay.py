@@ -30,7 +30,9 @@ def replay(benchmark: Benchmark, arm: str, seed: int) -> Run:
     strategy, asks_s = ARMS[arm].build(benchmark, seed), [0.0]
     told = [benchmark.observe(0, benchmark.baseline(seed))]
     strategy.tell(told[0])
-    most = min(ARMS[arm].most_trials, tenth(benchmark)) if benchmark.kind == "single" else ARMS[arm].most_trials
+    most = (
+        min(ARMS[arm].most_trials, tenth(benchmark)) if benchmark.kind == "single" else ARMS[arm].most_trials
+    )
     progress = Progress(benchmark)
     progress.add(told[0])
     while len(told) < most and not progress.is_enough():
@@ -101,7 +103,9 @@ def figures(
         "shares": [round(float(share), 5) for share in shares],
         "to95": _first(shares, 0.95),
         "to99": _first(shares, 0.99),
-        "measured_s": [round(float(s), 2) for s in np.cumsum([o.cost_s for o in told])] if told[0].cost_s else None,
+        "measured_s": [round(float(s), 2) for s in np.cumsum([o.cost_s for o in told])]
+        if told[0].cost_s
+        else None,
         "duplicates": len(told) - len({config_key(o.config) for o in told}),
         "impossible": sum(config_key(o.config) not in benchmark.space.rows for o in told),
         "failed": float(np.mean(failed)),

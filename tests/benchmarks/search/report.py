@@ -29,7 +29,9 @@ def markdown(benchmarks: Sequence[Benchmark], runs: Runs) -> str:
 def summary(benchmarks: Sequence[Benchmark], runs: Runs) -> dict[str, Any]:
     """The same as numbers."""
     told = {
-        b.name: {arm: _figures(b, some) for arm, some in runs[b.name].items()} for b in benchmarks if b.name in runs
+        b.name: {arm: _figures(b, some) for arm, some in runs[b.name].items()}
+        for b in benchmarks
+        if b.name in runs
     }
     fronts = [b.name for b in benchmarks if b.kind == "front" and b.name in runs]
     arms = _arms(runs, fronts)
@@ -68,14 +70,16 @@ def _spread(quartiles: Sequence[float], pattern: str, beyond: str = "") -> str:
 def _figures(benchmark: Benchmark, runs: Sequence[Run]) -> dict[str, Any]:
     """Quartiles over the seeds of what is spread, means of shares."""
     shares = {
-        f"share_at_{n}": _quartiles([run["shares"][min(n, run["trials"]) - 1] for run in runs]) for n in CHECKPOINTS
+        f"share_at_{n}": _quartiles([run["shares"][min(n, run["trials"]) - 1] for run in runs])
+        for n in CHECKPOINTS
     }
     reached = {key: _quartiles([run[key] or np.inf for run in runs]) for key in ("to95", "to99")}
     means = {
         key: statistics.fmean(run[key] for run in runs) for key in ("infeasible", "failed", "failed_late")
     }
     wasted = {
-        key: statistics.fmean(run[key] / run["trials"] for run in runs) for key in ("impossible", "duplicates")
+        key: statistics.fmean(run[key] / run["trials"] for run in runs)
+        for key in ("impossible", "duplicates")
     }
     asks = {key: statistics.median(run[key] for run in runs) for key in ("ask_p50_ms", "ask_p95_ms")}
     near = {"near_best": statistics.fmean(run["shares"][-1] >= NEAR_BEST for run in runs)}
@@ -153,7 +157,7 @@ def _arms(runs: Runs, names: Sequence[str]) -> list[str]:
 
 def _singles(benchmarks: Sequence[Benchmark], runs: Runs) -> Iterable[str]:
     arms = _arms(runs, [b.name for b in benchmarks])
-    yield "\n### One objective: share of seeds within 95% of the best value at 10% of the space; trials it took, median\n"
+    yield "\n### One objective: share of seeds within 95% of the best value at 10% of the space (median of trials)\n"
     yield "| search | trials | " + " | ".join(arms) + " |\n|---|---" + "|---" * len(arms) + "|"
     for benchmark in benchmarks:
         cells = [_single_cell(runs[benchmark.name].get(arm, ())) for arm in arms]

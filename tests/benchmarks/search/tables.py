@@ -44,7 +44,10 @@ class TableSpace(Space):
 
     def configs(self) -> Iterator[Config]:
         """The rows: what a study's rules leave of the grid."""
-        return ({parameter.name: row[parameter.name] for parameter in self.parameters} for row in self.rows.values())
+        return (
+            {parameter.name: row[parameter.name] for parameter in self.parameters}
+            for row in self.rows.values()
+        )
 
     def size(self) -> int:
         """How many rows there are."""
@@ -92,7 +95,9 @@ class Benchmark:
         key = config_key(config)
         row = self.space.rows.get(key)
         if row is None or key in self.failing or any(str(row[c]) != wanted for c, wanted in self.success):
-            return Observation(number, config, Outcome.FAILED, FailureKind.CRASH, cost_s=self._failed_cost_s(row))
+            return Observation(
+                number, config, Outcome.FAILED, FailureKind.CRASH, cost_s=self._failed_cost_s(row)
+            )
         values = tuple(float(row[o.metric]) for o in self.objectives)
         violations = tuple(limit.freeze(None).violation(float(row[limit.metric])) for limit in self.limits)
         cost_s = sum(stage.cost_s(row) for stage in self.stages)
@@ -139,7 +144,9 @@ class Benchmark:
 def load(benchmarks: Path, tables: Path, kinds: tuple[str, ...] = KINDS) -> list[Benchmark]:
     """Every benchmark of the file whose table is there, in each of the kinds that it has."""
     entries = yaml.safe_load(benchmarks.read_text(encoding="utf-8"))
-    bases = [_benchmark(entry, tables / entry["table"]) for entry in entries if (tables / entry["table"]).exists()]
+    bases = [
+        _benchmark(entry, tables / entry["table"]) for entry in entries if (tables / entry["table"]).exists()
+    ]
     every = [variant for entry, base in bases for variant in _variants(entry, base)]
     return [benchmark for benchmark in every if benchmark.kind in kinds]
 
@@ -149,7 +156,11 @@ def _variants(entry: Mapping[str, Any], base: Benchmark) -> Iterator[Benchmark]:
     for i, objective in enumerate(base.objectives):
         reference = (base.reference[i],)
         yield replace(
-            base, name=f"{base.name}/{objective.metric}", kind="single", objectives=(objective,), reference=reference
+            base,
+            name=f"{base.name}/{objective.metric}",
+            kind="single",
+            objectives=(objective,),
+            reference=reference,
         )
     if columns := entry.get("failing_third"):
         failing = _highest_third(base.space, columns)

@@ -78,17 +78,17 @@ def test_a_region_that_fails_is_left_alone() -> None:
     assert sum(p.config["batch"] >= 32 for p in proposals[20:]) <= 5
 
 
-def test_a_limit_is_learned_from_how_far_it_is_broken() -> None:
+def test_the_best_at_the_edge_of_a_limit_is_found() -> None:
     def result(number: int, config: Config) -> Observation:
         over = config["batch"] * (1 + config["workers"]) - 64.0
         return Observation(
             number, config, Outcome.COMPLETE, values=(float(config["batch"]),), violations=(over,)
         )
 
-    proposals = run(result, 40, (THROUGHPUT,))
-    late = proposals[20:]
-    assert sum(result(0, p.config).is_feasible for p in late) >= 12
-    assert max(p.config["batch"] for p in proposals if result(0, p.config).is_feasible) == 64
+    for seed in range(2):  # 5 of the 640 are the best: 40 by chance find one in a quarter of all studies
+        proposals = run(result, 40, (THROUGHPUT,), seed=seed)
+        told = [result(0, p.config) for p in proposals]
+        assert max(o.config["batch"] for o in told if o.is_feasible) == 64
 
 
 def test_the_cheaper_of_equals_is_tried_first() -> None:

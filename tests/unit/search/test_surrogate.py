@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from tuner.pareto import hypervolume
 from tuner.search import surrogate
-from tuner.search.acquisition import expected_gain, normals, probability_met
+from tuner.search.acquisition import expected_gain, probability_met
+from tuner.search.belief import PLAIN, Scale
 
 GROUP = np.array([0, 1, 2])
 
@@ -66,15 +68,46 @@ def test_the_gain_of_certain_points_is_in_the_order_of_the_exact_hypervolume(m: 
     exact = np.array(
         [hypervolume(np.vstack([front, p]), reference) - hypervolume(front, reference) for p in points]
     )
-    gain = expected_gain([points[:, [i]] for i in range(m)], front, reference, 4000, rng)
-    assert np.corrcoef(gain, exact)[0, 1] > 0.99
+    sure = np.full_like(points, 1e-9)
+    gain = expected_gain(points, sure, [PLAIN] * m, front, reference, (2000, 32), rng)
+    assert np.corrcoef(gain, exact)[0, 1] > 0.98
     assert (gain[exact == 0] < 1e-9).all()
 
 
+def test_the_gain_of_one_objective_is_the_expected_improvement() -> None:
+    means, stds, best = np.array([[0.4], [0.6], [1.0]]), np.array([[0.1], [0.2], [0.3]]), 0.5
+    z = (best - means) / stds
+    exact = ((best - means) * norm.cdf(z) + stds * norm.pdf(z))[:, 0]
+    front, reference = np.array([[best]]), np.array([2.0])
+    gain = expected_gain(means, stds, [PLAIN], front, reference, (1, 64), np.random.default_rng(0))
+    assert gain / gain[0] == pytest.approx(exact / exact[0], rel=0.05)
+
+
+def test_a_scale_changes_what_is_believed_and_not_what_is_gained() -> None:
+    losses, stds = np.array([[2.0], [3.0], [4.0]]), np.full((3, 1), 1e-9)
+    scale = Scale.of(np.array([1.0, 5.0, 100.0]))
+    front, reference = np.array([[8.0]]), np.array([10.0])
+    told = [
+        expected_gain(m, stds, [s], front, reference, (1, 200), np.random.default_rng(0))
+        for m, s in ((losses, PLAIN), (scale.apply(losses), scale))
+    ]
+    assert told[0] / told[0][0] == pytest.approx(told[1] / told[1][0], rel=0.03)
+
+
+def test_the_most_hopeful_of_hopeless_candidates_is_still_found() -> None:
+    means, stds = np.array([[9.0], [3.0], [6.0]]), np.full((3, 1), 0.1)
+    gain = expected_gain(
+        means, stds, [PLAIN], np.array([[1.0]]), np.array([10.0]), (1, 8), np.random.default_rng(0)
+    )
+    assert gain.argmax() == 1
+    assert gain[1] > 0
+
+
 def test_uncertainty_is_worth_something_where_the_mean_is_not() -> None:
-    rng = np.random.default_rng(0)
-    samples = 1.0 + np.array([[0.01], [1.0]]) * normals(64, 1, rng)[:, 0]
-    gain = expected_gain([samples], np.array([[0.5]]), np.array([2.0]), 1, rng)
+    stds = np.array([[0.01], [1.0]])
+    gain = expected_gain(
+        np.ones((2, 1)), stds, [PLAIN], np.array([[0.5]]), np.array([2.0]), (1, 16), np.random.default_rng(0)
+    )
     assert gain[1] > 10 * gain[0]
 
 
