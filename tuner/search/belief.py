@@ -240,8 +240,8 @@ def _violation(limit: int, history: History) -> Floats:
     """By order of magnitude, in units of a usual margin: a latency may break its limit a thousandfold."""
     column = history.violations[:, limit]
     column = np.where(np.isfinite(column), column, np.nan)
-    met = -column[column < 0]
-    margin = float(np.median(met)) if len(met) else float(np.nanmin(np.abs(column), initial=np.inf))
+    met, told = -column[column < 0], np.abs(column[np.isfinite(column)])
+    margin = float(np.median(met)) if len(met) else float(told.min(initial=np.inf))
     width = margin if 0 < margin < np.inf else 1.0
     return np.asarray(np.sign(column) * np.log1p(np.abs(column) / width))
 

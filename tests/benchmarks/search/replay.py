@@ -25,14 +25,13 @@ SETTLED = 20  # trials after which a strategy should know what fails
 Run = dict[str, Any]
 
 
-def replay(benchmark: Benchmark, arm: str, seed: int) -> Run:
-    """Figures of one search; see ``figures``."""
+def replay(benchmark: Benchmark, arm: str, seed: int, at_most: int | None = None) -> Run:
+    """Figures of one search; see ``figures``. ``at_most`` trials, or as many as the arm is given."""
     strategy, asks_s = ARMS[arm].build(benchmark, seed), [0.0]
     told = [benchmark.observe(0, benchmark.baseline(seed))]
     strategy.tell(told[0])
-    most = (
-        min(ARMS[arm].most_trials, tenth(benchmark)) if benchmark.kind == "single" else ARMS[arm].most_trials
-    )
+    most = at_most or ARMS[arm].most_trials
+    most = min(most, tenth(benchmark)) if benchmark.kind == "single" else most
     progress = Progress(benchmark)
     progress.add(told[0])
     while len(told) < most and not progress.is_enough():
