@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from trials.contract import Measurement, Purpose
 from tuner.cli.errors import CliError
-from tuner.records.repository import Records
 from tuner.pareto import FrontTracker
 from tuner.records.errors import RecordsError
+from tuner.records.repository import Records
 from tuner.records.rows import StudyRecord
 from tuner.results import StudyResult, judge, judge_trial
 from tuner.results.model import BASELINE

@@ -19,6 +19,7 @@ from tuner.results.model import BASELINE, NearestMiss, StudyResult, TrialResult
 from tuner.results.recommend import recommend
 from tuner.results.remarks import remarks
 from tuner.results.runs import is_confirmation, runs_behind, search_losses, valid_runs
+from tuner.results.saved import cut_short
 from tuner.results.trial import Yardstick, judge_one
 from tuner.rounds import Rounds
 from tuner.space.model import Selection
@@ -58,6 +59,7 @@ def judge(
         failure_patterns=failure_patterns(trials),
         failure_table=failure_table(trials),
         warnings=remarks(study, trials),
+        cut_short=cut_short(study, trials),
     )
     return replace(result, recommended=recommend(result, selection))
 

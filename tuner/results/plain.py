@@ -49,9 +49,10 @@ def as_json(result: StudyResult) -> dict[str, Any]:
         ],
         "failure_table": None if result.failure_table is None else asdict(result.failure_table),
         "warnings": list(result.warnings),
+        "cut_short": asdict(result.cut_short),
         "stopped_because": record.stopped_because,
     }
-    safe: dict[str, Any] = _safe(plain)
+    safe: dict[str, Any] = json_safe(plain)
     return safe
 
 
@@ -173,12 +174,12 @@ def _word(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _safe(value: Any) -> Any:
+def json_safe(value: Any) -> Any:
     """The same structure without NaN and infinities (null), and with plain keys and lists."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _safe(item) for key, item in value.items()}
+        return {str(key): json_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_safe(item) for item in value]
+        return [json_safe(item) for item in value]
     return value

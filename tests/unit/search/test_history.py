@@ -77,7 +77,7 @@ def test_violations_are_told_in_units_of_the_largest() -> None:
 
 def test_a_trial_that_was_cut_short_has_not_failed_and_its_guesses_stand_for_its_values() -> None:
     cut = Observation(3, {"x": 3}, Outcome.PRUNED, partial=(50.0, 3.0), errors=(1.0, 0.1))
-    history = history_of([seen(1, 100.0, 2.0), cut], OBJECTIVES)
+    history = history_of([complete(1, 100.0, 2.0, violations=(-1.0,)), cut], (THROUGHPUT, LOSS))
     assert history.is_failed.tolist() == [False, False]
     assert history.losses[1].tolist() == [-50.0, 3.0]
     assert np.isnan(history.violations[1]).all()
