@@ -29,6 +29,7 @@ REMEMBERED_FITS = 32
 GROWTH = 7 / 6
 LABEL_NOISE = 0.25  # of "runs" (-1) against "fails" (+1): one failure is no certainty about its neighbours
 _LARGEST = 100.0  # exponent
+_TWO_SIDED = 1.96  # standard deviations that hold 95%
 LOG_SPREAD = 2.0  # a positive quantity that spans more than this factor is modelled by its logarithm
 
 
@@ -37,8 +38,8 @@ class Outlook:
     """Beliefs about n candidates: ``means``, ``stds`` (n, m) of scaled losses, ``runs`` (n,) the chance that it
     runs, ``meets`` (n,) that it meets the limits if so, ``cost`` (n,) the logarithm of what it costs.
 
-    ``front`` (f, m), empty where nothing feasible is known, is in scaled losses as well; ``scales`` turn these
-    into losses.
+    ``front`` (f, m), empty where nothing feasible is known, is in scaled losses as well, as are ``noises`` (m,),
+    the standard deviations of what the parameters do not explain; ``scales`` turn all of these into losses.
     """
 
     means: Floats
@@ -48,6 +49,7 @@ class Outlook:
     cost: Floats
     front: Floats
     scales: tuple[Scale, ...]
+    noises: Floats
 
     def gain(self, sizes: tuple[int, int], reference: Floats | None, rng: np.random.Generator) -> Floats:
         """(n,) expected gain in hypervolume; 1 while nothing feasible is known: any such point is one.
@@ -64,6 +66,13 @@ class Outlook:
             )
         front = np.stack([scale.invert(self.front[:, i]) for i, scale in enumerate(self.scales)], axis=1)
         return expected_gain(self.means, self.stds, self.scales, front, reference, sizes, rng)
+
+    def of_one_run(self) -> list[tuple[float, float, float]]:
+        """For each objective the loss that a run of the first candidate is expected to give: middle, low, high."""
+        spread = _TWO_SIDED * np.hypot(self.stds[0], self.noises)
+        bounds = zip(self.scales, self.means[0], spread, strict=True)
+        losses = [scale.invert(np.array([mean, mean - reach, mean + reach])) for scale, mean, reach in bounds]
+        return [(float(middle), float(low), float(high)) for middle, low, high in losses]
 
     def of(self, rows: NDArray[np.intp]) -> Outlook:
         """The same for some candidates."""
@@ -82,8 +91,8 @@ class _Rows:
     x_pending: Floats
 
 
-Target = Callable[[History], Floats]
-"""(n,) what a process is about, NaN where an observation does not tell."""
+Target = Callable[[History], tuple[Floats, Floats | None]]
+"""(n,) what a process is about, NaN where an observation does not tell; its standard errors, None: exact."""
 
 
 class Belief:
@@ -102,13 +111,18 @@ class Belief:
         cost = self._cost(rows, x)
         if any(process is None for process in processes) or not rows.recent.is_feasible.any():
             nothing = np.zeros((len(x), len(scales)))
-            return Outlook(nothing, nothing, *chances, cost, nothing[:0], scales)
+            return Outlook(nothing, nothing, *chances, cost, nothing[:0], scales, nothing[0])
         known = [p for p in processes if p is not None]
         means, stds = _columns([process.predict(x) for process in known])
+        noises = np.array([process.noise_std for process in known])
+        return Outlook(means, stds, *chances, cost, self._front(rows, known), scales, noises)
 
-        feasible = _stacked(rows.recent, scales)[rows.recent.is_feasible]
-        believed = np.stack([process.mean(rows.x_pending) for process in known], axis=1)
-        return Outlook(means, stds, *chances, cost, np.concatenate([feasible, believed]), scales)
+    def _front(self, rows: _Rows, known: list[Process]) -> Floats:
+        """What is feasible, as it is believed to be, and what is running, as it is expected to come out."""
+        is_told = ~rows.recent.is_failed
+        seen = np.stack([process.believed()[: is_told.sum()] for process in known], axis=1)
+        running = np.stack([process.mean(rows.x_pending) for process in known], axis=1)
+        return np.concatenate([seen[rows.recent.is_feasible[is_told]], running])
 
     def _rows(self, history: History, pending: list[Config]) -> _Rows:
         early = history.take(range(_fitted_length(len(history)))).windowed(FIT_WINDOW)
@@ -118,21 +132,23 @@ class Belief:
 
     def _process(self, rows: _Rows, target: Target) -> Process | None:
         """A process for one quantity; None where fewer than two observations tell of it."""
-        y = target(rows.recent)
+        y, errors = target(rows.recent)
         told = np.isfinite(y)
         if told.sum() < 2:
             return None
-        kernel = self._kernel(rows.x_early, target(rows.early))
-        process = Process(kernel, self._features.group, rows.x_recent[told], y[told])
+        errors = np.zeros_like(y) if errors is None else errors
+        kernel = self._kernel(rows.x_early, *target(rows.early))
+        process = Process(kernel, self._features.group, rows.x_recent[told], y[told], errors[told])
         return process.believing(rows.x_pending) if len(rows.x_pending) else process
 
-    def _kernel(self, x: Floats, y: Floats) -> Kernel:
+    def _kernel(self, x: Floats, y: Floats, errors: Floats | None) -> Kernel:
         told = np.isfinite(y)
-        key = x[told].tobytes() + y[told].tobytes()
+        errors = np.zeros_like(y) if errors is None else errors
+        key = x[told].tobytes() + y[told].tobytes() + errors[told].tobytes()
         if key not in self._fits:
             while len(self._fits) >= REMEMBERED_FITS:
                 del self._fits[next(iter(self._fits))]
-            self._fits[key] = fit(self._features.group, x[told], y[told])
+            self._fits[key] = fit(self._features.group, x[told], y[told], errors[told])
         return self._fits[key]
 
     def _meets(self, rows: _Rows, x: Floats) -> Floats:
@@ -144,7 +160,7 @@ class Belief:
     def _chance(self, rows: _Rows, target: Target, noise: float, x: Floats) -> Floats:
         """(n,) probability that the target is not above 0."""
         # what was never broken is taken to hold: one process less to pay for
-        process = self._process(rows, target) if (target(rows.recent) > 0).any() else None
+        process = self._process(rows, target) if (target(rows.recent)[0] > 0).any() else None
         if process is None:
             return np.ones(len(x))
         mean, std = process.predict(x)
@@ -213,10 +229,6 @@ def _fitted_length(n: int) -> int:
     return min(step, n)
 
 
-def _stacked(history: History, scales: tuple[Scale, ...]) -> Floats:
-    return np.stack([scale.apply(history.losses[:, i]) for i, scale in enumerate(scales)], axis=1)
-
-
 def _columns(predicted: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
     return np.stack([mean for mean, _ in predicted], axis=1), np.stack([std for _, std in predicted], axis=1)
 
@@ -227,24 +239,27 @@ def _beyond_worst(losses: Floats) -> Floats:
     return np.asarray(worst + 0.1 * np.where(worst > best, worst - best, 1.0))
 
 
-def _breaks(history: History) -> Floats:
+def _breaks(history: History) -> tuple[Floats, None]:
     """+1 where a trial failed or left a limit unknown, -1 where it ran."""
-    return np.where(history.is_failed | np.isposinf(history.violations).any(axis=1), 1.0, -1.0)
+    return np.where(history.is_failed | np.isposinf(history.violations).any(axis=1), 1.0, -1.0), None
 
 
-def _loss(objective: int, scale: Scale, history: History) -> Floats:
-    return scale.apply(history.losses[:, objective])
+def _loss(objective: int, scale: Scale, history: History) -> tuple[Floats, Floats]:
+    losses, errors = history.losses[:, objective], history.errors[:, objective]
+    # on a logarithmic scale an error as large as the value reaches to no end
+    reach = np.minimum(errors, 0.5 * np.abs(losses)) if scale.sign else errors
+    return scale.apply(losses), (scale.apply(losses + reach) - scale.apply(losses - reach)) / 2
 
 
-def _violation(limit: int, history: History) -> Floats:
+def _violation(limit: int, history: History) -> tuple[Floats, None]:
     """By order of magnitude, in units of a usual margin: a latency may break its limit a thousandfold."""
     column = history.violations[:, limit]
     column = np.where(np.isfinite(column), column, np.nan)
     met, told = -column[column < 0], np.abs(column[np.isfinite(column)])
     margin = float(np.median(met)) if len(met) else float(told.min(initial=np.inf))
     width = margin if 0 < margin < np.inf else 1.0
-    return np.asarray(np.sign(column) * np.log1p(np.abs(column) / width))
+    return np.asarray(np.sign(column) * np.log1p(np.abs(column) / width)), None
 
 
-def _log_cost(history: History) -> Floats:
-    return np.where(history.costs_s > 0, np.log(np.maximum(history.costs_s, 1e-9)), np.nan)
+def _log_cost(history: History) -> tuple[Floats, None]:
+    return np.where(history.costs_s > 0, np.log(np.maximum(history.costs_s, 1e-9)), np.nan), None

@@ -58,14 +58,28 @@ def test_the_best_of_640_is_found_in_40_trials() -> None:
 
 def test_the_first_trials_spread_and_try_the_neighbours_of_the_baseline() -> None:
     proposals = run(lambda n, c: Observation(n, c, Outcome.COMPLETE, values=(loss(c),)), SPREAD_TRIALS + 2)
-    assert [p.reason for p in proposals] == ["neighbour of the baseline", "spread"] * 3 + [
-        "neighbour of the baseline",
-        "model",
-        "model",
-    ]
+    reasons = [p.reason for p in proposals]
+    assert reasons[:7] == ["neighbour of the baseline", "spread"] * 3 + ["neighbour of the baseline"]
+    assert set(reasons[7:]) <= {"explore", "exploit"}
     baseline = searched().configure({})
     near = [p.config for p in proposals if p.reason == "neighbour of the baseline"]
     assert all(sum(config[name] != baseline[name] for name in baseline) == 1 for config in near)
+
+
+def test_a_proposal_says_what_the_model_expects() -> None:
+    def result(number: int, config: Config) -> Observation:
+        return Observation(number, config, Outcome.COMPLETE, values=(100.0 / loss(config), loss(config)))
+
+    proposals = run(result, 40, (THROUGHPUT, LOSS))
+    assert all(p.expected is None and p.probability_ok is None for p in proposals[: SPREAD_TRIALS - 1])
+    late = proposals[20:]
+    assert all(p.expected is not None and p.probability_ok == 1.0 for p in late)
+    inside = 0
+    for p in late:
+        expected = (p.expected or {})[LOSS.metric]
+        assert expected.low <= expected.value <= expected.high
+        inside += expected.low <= loss(p.config) <= expected.high
+    assert inside >= 0.7 * len(late)
 
 
 def test_a_region_that_fails_is_left_alone() -> None:

@@ -21,25 +21,27 @@ def data(n: int, seed: int = 0) -> tuple[surrogate.Floats, surrogate.Floats]:
 
 def test_the_gradient_is_the_slope_of_the_posterior() -> None:
     x, y = data(12)
+    known = np.linspace(0, 0.1, 12)
     apart = np.stack([surrogate._squared(x[:, [i]], x[:, [i]]) for i in range(3)])
     centre, spread = np.zeros(5), np.ones(5)
     theta = np.array([0.1, -0.3, 0.5, 0.2, -3.0])
-    _, gradient = surrogate._negative_log_posterior(theta, apart, y, centre, spread)
+    _, gradient = surrogate._negative_log_posterior(theta, apart, y, known, centre, spread)
     for i in range(5):
         step = np.zeros(5)
         step[i] = 1e-5
         up, down = (
-            surrogate._negative_log_posterior(theta + s, apart, y, centre, spread)[0] for s in (step, -step)
+            surrogate._negative_log_posterior(theta + s, apart, y, known, centre, spread)[0]
+            for s in (step, -step)
         )
         assert gradient[i] == pytest.approx((up - down) / 2e-5, rel=1e-4, abs=1e-5)
 
 
 def test_it_finds_out_which_parameters_matter_and_predicts_between() -> None:
     x, y = data(40)
-    kernel = surrogate.fit(GROUP, x, y)
+    kernel = surrogate.fit(GROUP, x, y, np.zeros_like(y))
     assert kernel.length_scales[2] > 3 * kernel.length_scales[0]
     unseen, truth = data(200, seed=1)
-    mean, std = surrogate.Process(kernel, GROUP, x, y).predict(unseen)
+    mean, std = surrogate.Process(kernel, GROUP, x, y, np.zeros_like(y)).predict(unseen)
     assert np.corrcoef(mean, truth)[0, 1] > 0.98
     assert (np.abs(mean - truth) < 4 * std + 0.05).mean() > 0.95
 
@@ -47,18 +49,32 @@ def test_it_finds_out_which_parameters_matter_and_predicts_between() -> None:
 def test_constant_and_repeated_data_are_no_trouble() -> None:
     x = np.zeros((6, 3))
     for y in (np.ones(6), np.arange(6.0)):
-        mean, std = surrogate.Process(surrogate.fit(GROUP, x, y), GROUP, x, y).predict(np.ones((2, 3)))
+        mean, std = surrogate.Process(
+            surrogate.fit(GROUP, x, y, np.zeros_like(y)), GROUP, x, y, np.zeros_like(y)
+        ).predict(np.ones((2, 3)))
         assert np.isfinite(mean).all()
         assert np.isfinite(std).all()
 
 
 def test_believing_makes_surer_and_leaves_the_mean() -> None:
     x, y = data(10)
-    process = surrogate.Process(surrogate.fit(GROUP, x, y), GROUP, x, y)
+    process = surrogate.Process(surrogate.fit(GROUP, x, y, np.zeros_like(y)), GROUP, x, y, np.zeros_like(y))
     at = np.array([[0.5, 0.5, 0.5]])
     believing = process.believing(at)
     assert believing.predict(at)[1][0] < 0.5 * process.predict(at)[1][0]
     assert believing.mean(at)[0] == pytest.approx(process.mean(at)[0], abs=0.1)
+
+
+def test_a_value_with_a_large_error_is_taken_for_luck_and_an_exact_one_as_it_is() -> None:
+    x, y = data(30)
+    y[3] -= 2.0
+    for error, is_kept in ((0.0, True), (1.0, False)):
+        errors = np.zeros(30)
+        errors[3] = error
+        process = surrogate.Process(surrogate.fit(GROUP, x, y, errors), GROUP, x, y, errors)
+        believed = process.believed()
+        assert (abs(believed[3] - y[3]) < 0.01) == is_kept
+        assert np.delete(believed, 3) == pytest.approx(np.delete(y, 3))
 
 
 @pytest.mark.parametrize("m", [1, 2, 3])
