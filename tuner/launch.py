@@ -190,7 +190,8 @@ def _sampler(file: StudyFile) -> Sampler:
 
 def _is_reusable(file: StudyFile, trial: TrialRecord) -> bool:
     """Still a configuration of the new space, with a result that holds what is now asked for."""
-    runs = settled(trial.measurements)
+    # one that was cut short is not: what it could not reach was the front of the old space
+    runs = [run for run in settled(trial.measurements) if run.outcome is not Outcome.PRUNED]
     complete = [run for run in runs if run.outcome is Outcome.COMPLETE]
     is_baseline = config_key(trial.config) == config_key(file.baseline)
     is_inside = file.space.contains(trial.config) and file.space.rejection(trial.config) is None

@@ -24,7 +24,7 @@ from trials.contract import FailureKind, Outcome
 from tuner.comparison import LimitStatus
 from tuner.objectives import direction_of
 from tuner.records.rows import StudyRecord, TrialRecord
-from tuner.results import as_json, finalists, judge, judge_trial, no_gain, recommend
+from tuner.results import as_json, finalists, judge, judge_trial, recommend
 from tuner.space.model import Selection
 
 BASE = {THROUGHPUT: [990.0, 1000.0, 1010.0], LOSS: [2.30, 2.31, 2.29]}
@@ -338,14 +338,6 @@ def test_confirmation_does_not_rewrite_the_history() -> None:
     before = judge(study(confirmed_baseline(), searched(1, 1236, 2.2)))
     after = judge(study(confirmed_baseline(), confirmed(1, 1200, 2.2)))
     assert before.history == after.history
-
-
-def test_no_gain_looks_at_the_last_trials_only_and_beyond_the_noise() -> None:
-    history = [(0, 1.0), (1, 2.0), (2, 2.01), (3, 2.01)]
-    assert no_gain(history, floor=0.02, n=2)
-    assert not no_gain(history, floor=0.001, n=2)
-    assert not no_gain(history, floor=0.02, n=3)
-    assert not no_gain(history, floor=0.02, n=4)
 
 
 # --- choosing --------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -68,12 +68,14 @@ def run_program(
     folder: str,
     output: Output,
     log: int = 1,
+    look: Callable[[], None] | None = None,
 ) -> Ended:
     """Run the program in ``folder`` with its stdout and stderr passed on to the file descriptor ``log``.
 
-    Raises OSError where it cannot be started. However this returns, the program itself has ended.
+    ``look`` is called once a second while it runs. Raises OSError where it cannot be started. However this
+    returns, the program itself has ended.
     """
-    watch = _Watch(output, log)
+    watch = _Watch(output, log, look)
     read_end, write_end = os.pipe()
     try:
         begin = time.monotonic()
@@ -123,8 +125,8 @@ def _start(
 class _Watch:
     """Waits for the program while its output passes by."""
 
-    def __init__(self, output: Output, log: int) -> None:
-        self._output = output
+    def __init__(self, output: Output, log: int, look: Callable[[], None] | None) -> None:
+        self._output, self._look = output, look
         self._log = log
         self.log_error: str | None = None
         self._logged = 0
@@ -150,6 +152,8 @@ class _Watch:
                 poll.unregister(read_end)  # it closed its output and goes on
             if time.monotonic() >= look_at:
                 peak_gib = max(peak_gib, _sum_gib(pid))
+                if self._look:
+                    self._look()
                 look_at = time.monotonic() + _LOOK_EVERY_S
 
     def drain(self, read_end: int) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trials.command.metrics import Reported, Stamp, read_file, read_lines, stamp_of
 from trials.command.output import Output
 from trials.command.process import Ended, find_program, run_program
+from trials.command.stages import LineStages
 from trials.command.template import (
     MissingVariableError,
     Secrets,
@@ -25,6 +26,7 @@ from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Tria
 from trials.measurement.environment import machine
 from trials.measurement.load import contamination, load_now
 from trials.metrics import Key, unit_of
+from trials.stages import Stage
 
 _SHELL = "sh"
 # A program that dies of these broke by itself; any other signal was sent to it.
@@ -35,7 +37,7 @@ _SHELL_SIGNAL_BASE = 128
 def run(context: TrialContext) -> Measurement:
     """Run the program of the spec once. Metrics: its own, wall time and peak memory."""
     with context.phase("startup_s"):
-        command = _Command(context.spec)
+        command = _Command(context.spec, context.stage)
         os.makedirs(context.spec.cache_dir, exist_ok=True)  # noqa: PTH103 - a template may name it
         if section_stage := context.spec.workload.get("stage"):
             _stage(section_stage, context.spec.trial_dir)
@@ -55,7 +57,7 @@ def run(context: TrialContext) -> Measurement:
 class _Command:
     """Everything one run needs, decided before it starts."""
 
-    def __init__(self, spec: TrialSpec) -> None:
+    def __init__(self, spec: TrialSpec, say: Callable[[Stage], None]) -> None:
         section = spec.workload
         self._wanted = spec.wanted
         self._has_gpus = bool(spec.gpus)
@@ -75,6 +77,12 @@ class _Command:
         ]
         self._before: dict[Path, Stamp] = {path: stamp_of(path) for _, path in self._sources}
         self.program = ""
+        lines = [path for reader, path in self._sources if reader is read_lines]
+        self._stages = (
+            LineStages(lines[0], self._before[lines[0]], spec.report_at, spec.wanted, say)
+            if lines and spec.report_at
+            else None
+        )
 
     def _arguments(self, template: Any) -> list[str]:
         if self._is_shell:
@@ -106,7 +114,8 @@ class _Command:
             environment = {**os.environ, **environment}
             revealed = self._revealed()
             self.program = find_program(revealed[0], self.folder, environment.get("PATH"))
-            return run_program(self.program, revealed, environment, self.folder, self._output)
+            look = self._stages.look if self._stages else None
+            return run_program(self.program, revealed, environment, self.folder, self._output, look=look)
         except (OSError, ValueError, MissingVariableError) as problem:
             message = f"{self.arguments[0]} could not be started in {self.folder}: {problem}"
             raise TrialFailure(FailureKind.ENGINE_START, self._secrets.hide(message)) from problem

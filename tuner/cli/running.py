@@ -6,7 +6,7 @@ import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
@@ -16,6 +16,7 @@ from tuner.cli.errors import CliError, ExitCode, forget_output
 from tuner.cli.exhausted import too_few_left
 from tuner.cli.live import progress_for
 from tuner.cli.mlflow_watch import TrackerWatcher, finish_tracking, tracker_for
+from tuner.cli.more import with_more
 from tuner.cli.progress import LineProgress
 from tuner.cli.refusals import changed_study, refuse_what_cannot_run
 from tuner.cli.summary import summary_of
@@ -23,6 +24,7 @@ from tuner.cli.text import plural, print_json
 from tuner.execution.leftovers import leftovers
 from tuner.execution.protocol import ExecutionError
 from tuner.launch import Ending, StudyChanged, claimed, prepare_records, run_study, trials_folder
+from tuner.loop.recall import spent_s
 from tuner.records.errors import RecordsError, UnknownStudy
 from tuner.records.filesystem import is_network_filesystem
 from tuner.records.repository import Records
@@ -51,8 +53,10 @@ class Wishes:
     arguments: tuple[str, ...]
 
     def go_on(self, file: StudyFile) -> str:
-        """The command that goes on with the study; ``--more`` is the total by now, or it would add again."""
+        """The command that goes on with the study; ``--more`` is a total by now, or it would add again."""
         total = ["--trials", str(file.budget.trials)] if self.has_total else []
+        if self.more is not None and file.budget.wall_time_s is not None:
+            total += ["--set", f"budget.wall_time={file.budget.wall_time_s:.0f} s"]
         return shlex.join(["tuner", "run", *self.arguments, *total])
 
     def other_verb(self, *words: str) -> str:
@@ -70,9 +74,9 @@ def run_file(file: StudyFile, wishes: Wishes) -> int:
         before = _generation(records, file.name)
         known = _prepared(file, records, wishes.new_space)
         if wishes.more is not None:
-            file = replace(
-                file, budget=replace(file.budget, trials=known + wishes.more, wall_time_s=None, no_gain=None)
-            )
+            spent = spent_s(records.study(file.name))
+            file, remark = with_more(file, known, wishes.more, spent)
+            click.echo(remark, err=True)
         try:
             return _run_prepared(file, records, wishes, known, _what_is_known(file, records, known, before))
         except RecordsError as problem:
@@ -184,7 +188,7 @@ def _report(
     except BrokenPipeError:
         forget_output()  # the reader has gone; MLflow and the exit code still want their due
     if tracker is not None:
-        finish_tracking(tracker, result, warn=lambda line: print(line, file=sys.stderr))
+        finish_tracking(tracker, records, file.name, result, warn=lambda line: print(line, file=sys.stderr))
     for line in ["", *_last_lines(file, records, ending, wishes)]:
         print(line, file=sys.stderr)
     return _exit_code(ending)

@@ -8,7 +8,7 @@ import click
 
 from tuner.cli.errors import CliError
 from tuner.cli.offers import studies
-from tuner.cli.options import json_option, records_option, study_argument
+from tuner.cli.options import WholeNumber, json_option, records_option, study_argument
 
 
 @click.command()
@@ -16,10 +16,19 @@ from tuner.cli.options import json_option, records_option, study_argument
 @click.argument("other", metavar="[OTHER]", required=False, shell_complete=studies)
 @click.option("--watch", "is_watching", is_flag=True, help="Follow a study while another process runs it.")
 @click.option("--all", "shows_all", is_flag=True, help="Every trial in one table, failed ones too.")
+@click.option(
+    "--why", type=WholeNumber(0), metavar="N", help="Why trial N was proposed, and what was expected of it."
+)
 @records_option
 @json_option
 def show(
-    study: str, other: str | None, is_watching: bool, shows_all: bool, records: str | None, as_json: bool
+    study: str,
+    other: str | None,
+    is_watching: bool,
+    shows_all: bool,
+    why: int | None,
+    records: str | None,
+    as_json: bool,
 ) -> None:
     """Show the front of STUDY, its gain over the baseline, limits, failures and what mattered.
 
@@ -30,7 +39,11 @@ def show(
         raise CliError(
             "--all is a table of one study; leave out OTHER, --watch and --json (which has them all)"
         )
-    if is_watching:
+    if why is not None:
+        if other is not None or is_watching or shows_all:
+            raise CliError("--why asks about one trial of one study; leave out OTHER, --watch and --all")
+        _explain(study, why, records, as_json)
+    elif is_watching:
         if other is not None or as_json:
             raise CliError("--watch follows one study on the screen; leave out OTHER and --json")
         from tuner.cli.watch import watch
@@ -40,6 +53,18 @@ def show(
         _compare(study, other, records, as_json)
     else:
         _show(study, records, as_json=as_json, shows_all=shows_all)
+
+
+def _explain(study: str, number: int, records: str | None, as_json: bool) -> None:
+    from tuner.cli.recorded import read_study
+    from tuner.cli.why import why_plain, why_text
+    from tuner.results import judge
+
+    result = judge(read_study(study, records)[0])
+    try:
+        click.echo(json.dumps(why_plain(result, number), indent=2) if as_json else why_text(result, number))
+    except KeyError as unknown:
+        raise CliError(str(unknown.args[0])) from unknown
 
 
 def _show(study: str, records: str | None, *, as_json: bool, shows_all: bool) -> None:

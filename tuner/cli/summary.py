@@ -10,7 +10,7 @@ from pathlib import Path
 from trials.contract import FailureKind, Outcome
 from tuner.cli.front import front_table
 from tuner.cli.table import fitted, terminal_width
-from tuner.cli.text import first_line, plural, shown_number, styled
+from tuner.cli.text import first_line, plural, shown_duration, shown_number, styled
 from tuner.comparison import LimitStatus
 from tuner.results import StudyResult
 from tuner.results.model import BASELINE
@@ -136,6 +136,7 @@ def _outcomes(result: StudyResult) -> str:
         first = next(t for t in result.trials if t.outcome is Outcome.FAILED and t.failure_kind == kind)
         lines.append(f"{count} failed, {kind}: trial {first.number}: {first_line(first.message)}")
         lines.append(f"  log: {first.log_dir}")
+    lines += _cut_short(result)
     lines += [
         f"{plural(n, 'configuration')} rejected by the rule: {rule}"
         for rule, n in result.record.rejected.items()
@@ -144,6 +145,22 @@ def _outcomes(result: StudyResult) -> str:
         values = " and ".join(f"{name}={value}" for name, value in pattern.values.items())
         lines.append(f"fails often: {values} ({pattern.failed} of {pattern.n} trials)")
     return "\n".join([*lines, *(f"note: {remark}" for remark in result.warnings)])
+
+
+def _cut_short(result: StudyResult) -> list[str]:
+    cut = result.cut_short
+    if not cut.trials:
+        return []
+    saved = ""
+    if cut.whole_s is not None:
+        saved = (
+            f", about {shown_duration(cut.saved_s)} saved (a whole trial takes {shown_duration(cut.whole_s)})"
+        )
+    first = next(trial for trial in result.trials if trial.outcome is Outcome.PRUNED)
+    return [
+        f"{plural(cut.trials, 'trial')} cut short{saved}: they could not reach the front any more; "
+        f"the first was trial {first.number}: {first_line(first.message)}"
+    ]
 
 
 def _influences(result: StudyResult) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from trials.contract import Outcome
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.front import trial_table
 from tuner.cli.progress import LineProgress
@@ -70,9 +71,8 @@ def _read(record: StudyRecord, wanted: Mapping[str, str], gpus: int) -> tuple[St
 
 def _measured_number(record: StudyRecord, config: Config) -> int | None:
     key = config_key(config)
-    known = (
-        trial for trial in record.trials if config_key(trial.config) == key and settled(trial.measurements)
-    )
+    same = (trial for trial in record.trials if config_key(trial.config) == key)
+    known = (t for t in same if any(run.outcome is not Outcome.PRUNED for run in settled(t.measurements)))
     return next((trial.number for trial in known), None)
 
 

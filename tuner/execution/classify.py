@@ -16,8 +16,12 @@ from typing import Any
 
 from trials.contract import LOG_FILE, RESULT_FILE, FailureKind, Measurement, MetricValue, Outcome, TrialSpec
 from trials.metrics import Key, counts_nothing
+from trials.stages import read_stages
+from tuner.execution.cut import cut_short
 
 LARGEST_RESULT_BYTES = 64 * 2**20
+STAGES = "stages"
+"""The fact of a measurement that holds what it reported on the way."""
 TAIL_LINES, TAIL_BYTES = 12, 4000
 GIB = 2**30
 
@@ -49,7 +53,9 @@ def measurement_of(report: Report, spec: TrialSpec) -> Measurement:
     """The outcome of a trial that ended as ``report`` says and left its files in ``spec.trial_dir``."""
     result = _read_result(spec.trial_dir / RESULT_FILE)
     cut = _cut(report, spec)
-    if cut:
+    if report.reason == "cut":
+        measurement = cut_short(spec.trial_dir, read_stages(spec.trial_dir)[0])
+    elif cut:
         measurement = _failed(*cut, result)
     elif isinstance(result, str):
         measurement = _failed(*_without_result(report, result, spec.trial_dir), None)
@@ -243,12 +249,14 @@ def _completed(measurement: Measurement, report: Report, spec: TrialSpec) -> Mea
         if key in ("reason", "returncode", "peak_bytes", "memory_by", "oom_kills", "strays")
         and value is not None
     }
+    stages = [stage.as_event() for stage in read_stages(spec.trial_dir)[0] if stage.metrics]
     return dataclasses.replace(
         measurement,
         message=message,
         warnings=tuple(warnings),
         facts={
             **measurement.facts,
+            **({STAGES: stages} if stages else {}),
             "process": {**process, "cpus": list(spec.cpus), "gpus": list(spec.gpus)},
         },
     )

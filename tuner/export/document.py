@@ -18,6 +18,7 @@ from tuner.comparison import spread_between
 from tuner.records.rows import GIVEN, MeasurementRecord, StudyRecord
 from tuner.results import StudyResult, TrialResult
 from tuner.results.model import BASELINE
+from tuner.results.plain import plain_estimate
 from tuner.results.runs import runs_behind, valid_runs
 from tuner.space.domains import canonical
 
@@ -47,7 +48,7 @@ def build_document(
         "gives_up": gives_up,
         "config": nested(given),
         "chosen": dict(trial.config),
-        "metrics": {key: _estimate(estimate) for key, estimate in judged.estimates.items()},
+        "metrics": {key: plain_estimate(estimate) for key, estimate in judged.estimates.items()},
         "is_confirmed": judged.is_confirmed,
         "is_feasible": judged.is_feasible,
         "limits": _limits(judged),
@@ -79,7 +80,7 @@ def _verify_section(
         "workload": dict(record.notes["workload"]),
         "parameters": dict(runs[-1].facts[GIVEN]),
         "seed": 1 + max(run.seed for run in runs),
-        "cpus": runs[-1].environment.get("cpus_held"),
+        "cpus": len(runs[-1].environment.get("cores_held", ())) or None,
         "judged_by": [o.metric for o in record.objectives] + [c.metric for c in record.constraints],
         "spread": {
             key: asdict(found) for key in runs[-1].metrics if (found := spread_between(baseline_runs, key))
@@ -112,17 +113,6 @@ def task_digest(workload: Mapping[str, Any]) -> str | None:
     """SHA-256 of the task's file where the workload names one (``/path/my_task.py:MyTask``)."""
     file = Path(str(workload.get("task", "")).rpartition(":")[0])
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.suffix == ".py" and file.is_file() else None
-
-
-def _estimate(estimate: Any) -> dict[str, Any]:
-    return {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "unit": estimate.unit,
-        "n_runs": estimate.n_runs,
-        "method": estimate.method,
-    }
 
 
 def _limits(judged: TrialResult) -> list[dict[str, Any]]:

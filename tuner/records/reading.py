@@ -125,7 +125,12 @@ def _trials(connection: Connection, chosen: ColumnElement[bool]) -> tuple[TrialR
         taken[row.trial_id].append(_measurement(row, numbers[row.trial_id], machines))
     return tuple(
         TrialRecord(
-            row.number, json.loads(row.config), row.proposed_by, tuple(taken[row.id]), row.reused_from
+            row.number,
+            json.loads(row.config),
+            row.proposed_by,
+            tuple(taken[row.id]),
+            row.reused_from,
+            None if row.forecast is None else codec.forecast_from_text(row.forecast),
         )
         for row in rows
     )

@@ -18,7 +18,7 @@ from tuner.records import claiming, codec, reading, writing
 from tuner.records.database import BUSY_TIMEOUT_S, Database, open_database
 from tuner.records.errors import DuplicateConfig, RecordsError
 from tuner.records.owner import Owner
-from tuner.records.rows import StudyRecord, StudySummary
+from tuner.records.rows import Forecast, StudyRecord, StudySummary
 from tuner.records.tables import NAME_LENGTH, examples, measurements, studies, trials
 
 
@@ -193,8 +193,12 @@ class Records:
 
     # --- trials and their measurements
 
-    def add_trial(self, study: str, config: Mapping[str, Any], proposed_by: str) -> int:
-        """Record a configuration; returns its number, counted from 0 in each generation.
+    def add_trial(
+        self, study: str, config: Mapping[str, Any], proposed_by: str, forecast: Forecast | None = None
+    ) -> int:
+        """Record a configuration, why it is tried and what was expected of it; returns its number.
+
+        Numbers count from 0 in each generation.
 
         DuplicateConfig, with the number it has, where it is a trial already.
         """
@@ -209,6 +213,7 @@ class Records:
                 )
             number = writing.next_number(connection, row_id)
             row = {"study_id": row_id, "number": number, "config": text, "config_digest": digest}
+            row["forecast"] = None if forecast is None else codec.forecast_to_text(forecast)
             connection.execute(insert(trials).values(**row, proposed_by=codec.readable(proposed_by)))
             return number
 

@@ -112,6 +112,17 @@ class NearestMiss:
 
 
 @dataclass(frozen=True)
+class CutShort:
+    """Trials that were cut since they could not reach the front; ``saved_s`` is an estimate against ``whole_s``,
+    the median length of a whole trial (None: there is none to compare with).
+    """
+
+    trials: int = 0
+    whole_s: float | None = None
+    saved_s: float = 0.0
+
+
+@dataclass(frozen=True)
 class StudyResult:
     """A study, judged.
 
@@ -137,6 +148,7 @@ class StudyResult:
     recommended: Recommendation | None = None
     failure_table: FailureTable | None = None
     warnings: tuple[str, ...] = ()
+    cut_short: CutShort = CutShort()
 
     @property
     def name(self) -> str:

@@ -45,6 +45,12 @@ def _integer(value: Any) -> int:
     return value
 
 
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UnitError("is neither true nor false; write one of them")
+    return value
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UnitError("is not a text; write a word")
@@ -84,6 +90,7 @@ def _count_or_all(value: Any) -> int | None:
 
 
 INTEGER = FieldType(_integer, {"type": "integer"})
+TRUTH = FieldType(_truth, {"type": "boolean"})
 TEXT = FieldType(_text, {"type": "string"})
 DURATION = FieldType(
     seconds, {"type": "string", "pattern": "^[0-9.]+ *(ms|s|min|h|d)( .*)?$", "examples": ["30 min"]}
@@ -104,6 +111,7 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
         Field("sampler", TEXT, "who proposes configurations; auto picks by the space and the budget"),
         Field("seed", INTEGER, "the same seed proposes the same configurations", low=0),
         Field("concurrent_trials", INTEGER, "trials at once; more than one may disturb timings", low=1),
+        Field("cut_short", TRUTH, "end trials that cannot reach the front any more (default: true)"),
     ),
     "resources": (
         Field("cpus", INTEGER, "cores of one trial (default: all / concurrent_trials)", low=1),

@@ -75,6 +75,22 @@ def test_the_document_holds_configuration_numbers_reasons_and_where_they_come_fr
     assert said.err.startswith("trial 1 of 'built': ")
 
 
+def test_the_document_says_on_how_many_cores_it_was_measured(tuner: Tuner) -> None:
+    from dataclasses import replace
+
+    study = odd_study()
+    runs = [replace(run, environment={"cores_held": [4, 7]}) for run in study.trials[1].measurements]
+    winner = replace(study.trials[1], measurements=tuple(runs))
+    store(replace(study, trials=(study.trials[0], winner)))
+    assert exported(tuner)[0]["verify"]["cpus"] == 2
+
+
+def test_an_export_and_show_write_a_value_in_the_same_form(tuner: Tuner) -> None:
+    store(odd_study())
+    shown = json.loads(tuner("show", "built", "--json").out)
+    assert exported(tuner)[0]["metrics"] == shown["trials"][1]["metrics"]
+
+
 def test_a_password_of_the_records_is_not_exported() -> None:
     study = odd_study(notes={"workload": {"kind": "command"}})
     runs = [run.measurement_id for run in study.trials[1].measurements]

@@ -23,7 +23,7 @@ SURFACE = {
     ],
     "check": ["SPACE", "--help", "--json", "--records", "--set"],
     "try": ["STUDY", "VALUES", "--help", "--json", "--records"],
-    "show": ["STUDY", "OTHER", "--all", "--help", "--json", "--records", "--watch"],
+    "show": ["STUDY", "OTHER", "--all", "--help", "--json", "--records", "--watch", "--why"],
     "list": ["--help", "--json", "--records"],
     "export": ["STUDY", "--help", "--output", "--pick", "--records", "--to", "--trial"],
     "verify": ["FILE", "--help", "--json", "--timeout"],

@@ -32,6 +32,8 @@ def test_settings_are_read_and_the_rest_has_defaults(load: Load) -> None:
     assert study.confirm == ConfirmSettings(0, 2, 5)
     assert study.tracking == TrackingSettings("sqlite:///other.db", "mine")
     assert load("budget: {trials: 3}\n").budget == Budget(trials=3)
+    assert load("search: {cut_short: false}\n").search == SearchSettings(cut_short=False)
+    assert load("search: {seed: 1}\n").search.cut_short
     assert load("tracking: {mlflow: null}\n").tracking.mlflow is None
     assert load("keep: {trial_folders: 20}\n").keep == KeepSettings(20)
     assert load("keep: {trial_folders: all}\n").keep == KeepSettings() == load("budget: {trials: 3}\n").keep
