@@ -9,6 +9,8 @@ from trials.contract import FailureKind, MetricValue, TrialFailure
 from trials.metrics import SAMPLES_NEEDED
 
 FEW_SAMPLES = "few_samples"
+SAME_EXAMPLES = "same_examples"
+"""Flags an interval over examples that every run evaluates again: repeats do not narrow it."""
 Z_95 = 1.959964
 BLOCKS = 10
 
@@ -55,7 +57,7 @@ def rate(durations_s: Sequence[float], work_per_step: float, unit: str) -> Metri
     )
 
 
-def percentile(durations_ms: Sequence[float], percent: int) -> MetricValue:
+def percentile(durations_ms: Sequence[float], percent: int, what: str = "steps") -> MetricValue:
     """A percentile (linear between neighbours) with the order statistics that bound it at 95%, in ms.
 
     Flagged ``few_samples`` below the counts of ``SAMPLES_NEEDED``.
@@ -69,7 +71,7 @@ def percentile(durations_ms: Sequence[float], percent: int) -> MetricValue:
         n,
         low=ordered[below] if below >= 0 else None,
         high=ordered[above] if above < n else None,
-        method=f"p{percent} of {n} steps; interval from order statistics",
+        method=f"p{percent} of {n} {what}; interval from order statistics",
         flags=() if n >= SAMPLES_NEEDED[percent] else (FEW_SAMPLES,),
     )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -12,8 +13,9 @@ from tuner.cli.recorded import Recorded
 from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import plural, shown_config, shown_duration, shown_value
 from tuner.space.domains import Choice, Choices, Derived, Fixed, Range
+from tuner.space.errors import Problem, SpaceError
 from tuner.space.model import StudyFile
-from tuner.space.space import Parameter, Space
+from tuner.space.space import Parameter, Rejection, Space
 
 MOST_COUNTED = 20_000
 """Configurations that are held against the rules one by one, about half a second's work."""
@@ -25,7 +27,7 @@ _LONGEST_VALUE = 60
 class Size:
     """How many configurations: ``before`` rules, ``after`` them (None: too many to count, then about
     ``share`` of them hold the rules), those ``rejected`` by rule. ``continuous`` parameters cannot be counted
-    and are left out.
+    and are left out. ``not_installed``: why a package is needed -> the parameter whose value needs it.
     """
 
     before: int | None
@@ -33,6 +35,7 @@ class Size:
     share: float | None
     rejected: dict[str, int]
     continuous: list[str]
+    not_installed: dict[str, str]
 
 
 def size_of(space: Space) -> Size:
@@ -42,22 +45,29 @@ def size_of(space: Space) -> Size:
     countable = replace(space, parameters=tuple(held))
     before = countable.size()
     if before is not None and before <= MOST_COUNTED:
-        rejected: dict[str, int] = {}
-        for config in countable.configs():
-            if found := countable.rejection(config):
-                rejected[found.rule] = rejected.get(found.rule, 0) + 1
-        return Size(before, before - sum(rejected.values()), None, rejected, continuous)
-    return Size(before, None, _share_that_holds(countable), {}, continuous)
+        found = [r for config in countable.configs() if (r := countable.rejection(config))]
+        return Size(before, before - len(found), None, _counted(found), continuous, _not_installed(found))
+    found = _rejections_of_some(countable)
+    return Size(before, None, 1 - len(found) / _DRAWN, {}, continuous, _not_installed(found))
 
 
-def _share_that_holds(space: Space) -> float:
+def _counted(found: list[Rejection]) -> dict[str, int]:
+    return dict(Counter(rejection.rule for rejection in found))
+
+
+def _not_installed(found: list[Rejection]) -> dict[str, str]:
+    return {rejection.reason: rejection.not_installed for rejection in found if rejection.not_installed}
+
+
+def _rejections_of_some(space: Space) -> list[Rejection]:
+    """Those of configurations drawn at random."""
     chance = random.Random(0)
     searched = [p for p in space.parameters if p.is_searched]
     values = {p.name: list(islice(_values(p.domain), MOST_COUNTED)) for p in searched}
     drawn = (
         space.configure({name: chance.choice(known) for name, known in values.items()}) for _ in range(_DRAWN)
     )
-    return sum(space.rejection(config) is None for config in drawn) / _DRAWN
+    return [rejection for config in drawn if (rejection := space.rejection(config))]
 
 
 def _values(domain: Choices | Range | Fixed | Derived) -> Iterator[Any]:
@@ -72,8 +82,11 @@ def _values(domain: Choices | Range | Fixed | Derived) -> Iterator[Any]:
 
 
 def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any]:
-    """Everything that ``check`` prints, as plain values; keys are public API."""
+    """Everything that ``check`` prints, as plain values; keys are public API. SpaceError where a package that a
+    configuration needs is not installed.
+    """
     size = size_of(file.space)
+    refuse_what_is_not_installed(file, size)
     return {
         "schema_version": 1,
         "study": file.name,
@@ -108,6 +121,17 @@ def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any
         },
         "warnings": list(file.warnings),
     }
+
+
+def refuse_what_is_not_installed(file: StudyFile, size: Size | None = None) -> None:
+    """SpaceError naming the command that installs it, at the parameter whose value needs it."""
+    size = size_of(file.space) if size is None else size
+    if size.not_installed:
+        lines = {reason: file.space.by_name.get(name) for reason, name in size.not_installed.items()}
+        raise SpaceError(
+            Problem(str(file.path), parameter.line if parameter else None, reason)
+            for reason, parameter in lines.items()
+        )
 
 
 def _planned_runs(file: StudyFile, size: Size) -> dict[str, int]:
