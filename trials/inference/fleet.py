@@ -92,7 +92,7 @@ def _started(place: Place, connection: Connection) -> subprocess.Popen[bytes]:
     )
     descriptor = connection.fileno()
     return subprocess.Popen(
-        [sys.executable, "-P", "-m", "trials.inference.replica", str(descriptor)],
+        [sys.executable, "-P", "-m", "trials.inference", str(descriptor)],
         stdin=subprocess.DEVNULL,
         pass_fds=(descriptor,),
         env={**os.environ, **threads, "PYTHONPATH": os.pathsep.join(paths)},

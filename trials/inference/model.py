@@ -76,7 +76,7 @@ def content_key(source: ModelSource) -> str:
         if isinstance(tensor, torch.Tensor):
             found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
             array = tensor.detach().contiguous().cpu().flatten().view(torch.uint8).numpy()
-            found.update(memoryview(array))
+            found.update(array.data)
     return found.hexdigest()
 
 

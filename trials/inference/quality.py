@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from trials.contract import FailureKind, MetricValue, TrialFailure
-from trials.measurement.statistics import SAME_EXAMPLES, Z_95, mean, mean_of, wilson
+from trials.measurement.statistics import SAME_EXAMPLES, mean_of, recovery, wilson
 from trials.metrics import CATALOGUE, Direction, Key, unit_of
 
 RECOVERY = "_recovery_pct"
-_UNSEEN = 2
-"""Examples, one lost and one gained, that are added to those seen: where the answers of all are the same, the
-interval of a share of lost ones must not be empty (Agresti and Min 2005, for differences of paired shares)."""
 
 
 def scores_of(task: Any, outputs: Mapping[str, np.ndarray], examples: int) -> dict[str, np.ndarray]:
@@ -50,26 +46,6 @@ def recoveries(
         if key in reference and not (key in CATALOGUE and CATALOGUE[key].direction is Direction.MINIMIZE)
         if reference[key].mean() > 0
     }
-
-
-def recovery(ours: Sequence[float], theirs: Sequence[float]) -> MetricValue:
-    """100 x mean(ours) / mean(theirs) over paired examples, with the 95% interval of a ratio (delta method).
-
-    The interval is one over examples: measuring again on the same ones does not narrow it (``same_examples``).
-    """
-    n, level = len(ours), mean(theirs)
-    ratio = mean(ours) / level
-    spread = math.fsum((a - ratio * b) ** 2 for a, b in zip(ours, theirs, strict=True)) + _UNSEEN
-    half = Z_95 * math.sqrt(spread) / n / level
-    return MetricValue(
-        100 * ratio,
-        "%",
-        n,
-        100 * (ratio - half),
-        100 * (ratio + half),
-        f"paired with the float32 reference on {n} examples",
-        (SAME_EXAMPLES,),
-    )
 
 
 def agreement(

@@ -7,7 +7,6 @@ data set never meets an old answer.
 from __future__ import annotations
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -17,18 +16,19 @@ from trials.inference.engines import start_engine
 from trials.inference.model import Served, content_key, joined
 from trials.inference.samples import Padding, plan_pass
 from trials.inference.serving import Outputs
+from trials.inference.task import write_arrays
 
 _BATCH_SIZE = 32
 _STEP = 16
 """Reference batches are padded to multiples of this: it is computed once, and padding costs time."""
 
 
-def reference_outputs(served: Served, cache_dir: Path, phase: Phase) -> dict[str, np.ndarray]:
-    """Outputs of every evaluation sample; from the cache where it has them."""
+def reference_outputs(served: Served, cache_dir: Path, folder: Path, phase: Phase) -> dict[str, np.ndarray]:
+    """Outputs of every evaluation sample; from the cache where it has them. ``folder`` is for the engine's files."""
     path = cache_dir / f"reference-{_key(served)}.npz"
     if not path.exists():
-        cache_dir.mkdir(parents=True, exist_ok=True)
-        _write(path, _compute(served, cache_dir, phase))
+        folder.mkdir(parents=True, exist_ok=True)
+        write_arrays(path, _compute(served, folder, phase))
     with np.load(path, allow_pickle=False) as stored:
         return dict(stored)
 
@@ -43,13 +43,13 @@ def _key(served: Served) -> str:
     return hashlib.sha256(" ".join(parts).encode()).hexdigest()[:32]
 
 
-def _compute(served: Served, cache_dir: Path, phase: Phase) -> dict[str, np.ndarray]:
+def _compute(served: Served, folder: Path, phase: Phase) -> dict[str, np.ndarray]:
     longest = served.padding.longest
     padding = Padding(longest, tuple(range(_STEP, longest, _STEP)))
     settings = EngineSettings(
         engine=reference_engine(served), threads=served.settings.threads, batch_size=_BATCH_SIZE
     )
-    engine = start_engine(served.source, settings, cache_dir / "reference", phase)
+    engine = start_engine(served.source, settings, folder, phase)
     outputs: Outputs = {}
     try:
         for planned in plan_pass(served.evaluation, padding, _BATCH_SIZE):
@@ -59,14 +59,3 @@ def _compute(served: Served, cache_dir: Path, phase: Phase) -> dict[str, np.ndar
     finally:
         engine.close()
     return joined(outputs)
-
-
-def _write(path: Path, outputs: dict[str, np.ndarray]) -> None:
-    """Whole or not at all: another trial may write the same at the same time."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with temporary.open("wb") as stream:
-            np.savez(stream, **outputs)  # type: ignore[arg-type]  # names of outputs are its keywords
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)

@@ -7,7 +7,6 @@ would tie threads together. The first one is the trial's own process, so that a 
 from __future__ import annotations
 
 import os
-import sys
 import time
 import traceback
 from collections import Counter
@@ -195,10 +194,3 @@ def _answer(replica: Replica, method: str, arguments: tuple[Any, ...]) -> tuple[
     except Exception as error:  # noqa: BLE001 - an engine may raise anything; it ends as a typed outcome
         traceback.print_exc()
         return "failed", (kind_of(error), f"{type(error).__name__}: {error}".strip()[:2000])
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)  # as in trials.__main__: tearing an interpreter down with engines loaded takes long

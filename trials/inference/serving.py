@@ -21,10 +21,10 @@ from trials.measurement.steady import MIN_WARMUP_STEPS
 
 Outputs = dict[int, dict[str, np.ndarray]]
 """Outputs by sample number and name."""
-LEAST_REQUESTS, ENOUGH_REQUESTS = 200, 1000
-"""Enough for p90, and for p99."""
+LEAST_REQUESTS, ENOUGH_REQUESTS = 50, 1000
+"""Enough for p50, and for p99."""
 REQUESTS_S = 2.0
-"""After so long no more requests are sent than are needed."""
+"""After so long no more requests are sent than are needed: what a trial is judged by decides."""
 _WARM_REQUESTS = 10
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import time
 from collections.abc import Mapping, Sequence
@@ -12,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from trials.context import TrialContext
-from trials.contract import FailureKind, Measurement, MetricValue, Outcome, TrialFailure
+from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialFailure
 from trials.inference import quality
 from trials.inference.engine import Unsupported
 from trials.inference.fleet import Fleet
@@ -54,15 +53,18 @@ class Session:
     def measure(self) -> Measurement:
         """Run the trial; raises TrialFailure where it ends otherwise than complete."""
         served = self._prepared()
-        reference = self._reference(served)
-        first = Replica(self.spec, self.places[0], self.context.phase, self.context.phases, served)
-        with Fleet(self.spec, first, list(self.places[1:])) as fleet:
-            self._load(fleet)
-            outputs = self._serve(fleet, served)
-            self._answer_requests(fleet)
-            self._prove(fleet)
-            self._weigh(first)
-            examples = self._judge(served, outputs, reference)
+        try:
+            reference = self._reference(served)
+            first = Replica(self.spec, self.places[0], self.context.phase, self.context.phases, served)
+            with Fleet(self.spec, first, list(self.places[1:])) as fleet:
+                self._load(fleet)
+                outputs = self._serve(fleet, served)
+                self._answer_requests(fleet)
+                self._prove(fleet)
+                self._weigh(first)
+        finally:
+            _delete_engine_folders(self.spec.trial_dir)
+        examples = self._judge(served, outputs, reference)
         self._check_wanted()
         return Measurement(
             Outcome.COMPLETE,
@@ -81,7 +83,8 @@ class Session:
         """Before anything is built, so that nothing of it is in the way of what is timed."""
         with self.context.phase("reference_s"):
             self.facts["reference"] = f"{reference_engine(served)} fp32"
-            outputs = reference_outputs(served, self.spec.cache_dir, self.context.phase)
+            folder = self.spec.trial_dir / "engine-reference"
+            outputs = reference_outputs(served, self.spec.cache_dir, folder, self.context.phase)
         check_outputs(outputs, served.evaluation.batch(range(len(served.evaluation)), served.padding.longest))
         for name in ("first_run_s", "load_s", "export_s"):
             self.context.phases.pop(name, None)  # the reference's, not this trial's
@@ -171,18 +174,32 @@ class Session:
                 )
 
     def _weigh(self, first: Replica) -> None:
-        """Size of the model's files, which are written for that and deleted."""
+        """Size of the model's files, which are written for that and deleted.
+
+        To write them may take as long as the trial, so that a search does it only where the size is judged.
+        """
+        is_judged = Key.MODEL_SIZE_MIB in self.spec.wanted
+        if self.spec.purpose in (Purpose.SEARCH, Purpose.RETRY) and not is_judged:
+            return
+        try:
+            size = self._model_bytes(first)
+        except Unsupported as problem:
+            if is_judged:
+                raise
+            self.context.warn(f"this configuration cannot be exported: {problem.message}")
+            return
+        self.metrics[Key.MODEL_SIZE_MIB] = MetricValue(
+            size / 2**20, unit_of(Key.MODEL_SIZE_MIB), 1, method="files as exported"
+        )
+
+    def _model_bytes(self, first: Replica) -> int:
         folder = self.spec.trial_dir / "artifact"
         folder.mkdir(parents=True, exist_ok=True)
         try:
             with self.context.phase("artifact_s"):
-                size = first.engine.artifact(folder).model_bytes
+                return first.engine.artifact(folder).model_bytes
         finally:
             shutil.rmtree(folder, ignore_errors=True)
-            _empty_engine_folders(self.spec.trial_dir)
-        self.metrics[Key.MODEL_SIZE_MIB] = MetricValue(
-            size / 2**20, unit_of(Key.MODEL_SIZE_MIB), 1, method="files as exported"
-        )
 
     def _judge(
         self, served: Served, outputs: dict[str, np.ndarray], reference: dict[str, np.ndarray]
@@ -215,8 +232,7 @@ class Session:
             )
 
 
-def _empty_engine_folders(trial_dir: Path) -> None:
+def _delete_engine_folders(trial_dir: Path) -> None:
     """What engines built for this trial alone: the study keeps results, not models."""
     for folder in trial_dir.glob("engine-*"):
-        if folder.is_dir() and os.access(folder, os.W_OK):
-            shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(folder, ignore_errors=True)

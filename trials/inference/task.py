@@ -37,6 +37,7 @@ Instead of ``model``: ``onnx_file(self)``, the path of an ONNX file; or neither,
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -69,3 +70,14 @@ def load_task(target: str, config: Mapping[str, Any], cache_dir: Path) -> Infere
     task.cache_dir = cache_dir
     loaded: InferenceTask = task
     return loaded
+
+
+def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
+    """Write an ``.npz`` whole or not at all: other trials may read it meanwhile."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with temporary.open("wb") as stream:
+            np.savez(stream, **arrays)  # type: ignore[arg-type]  # names become the archive's members
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -98,6 +98,39 @@ def wilson(share: float, n: int) -> tuple[float, float]:
     return max(0.0, centre - half), min(1.0, centre + half)
 
 
+UNSEEN_CHANGES = 2
+"""Examples, one lost and one gained, that are added to those that changed: where all answers are the same, the
+interval of the share that is lost must not be empty (Agresti and Min 2005, for differences of paired shares)."""
+
+
+def recovery(ours: Sequence[float], theirs: Sequence[float]) -> MetricValue:
+    """100 x mean(ours) / mean(theirs) over paired examples, with the 95% interval of a ratio (delta method).
+
+    The interval is one over examples: measuring again on the same ones does not narrow it (``same_examples``).
+    """
+    n, level = len(ours), mean(theirs)
+    ratio = mean(ours) / level
+    spread = math.fsum((a - ratio * b) ** 2 for a, b in zip(ours, theirs, strict=True)) + UNSEEN_CHANGES
+    half = Z_95 * math.sqrt(spread) / n / level
+    return MetricValue(
+        100 * ratio,
+        "%",
+        n,
+        100 * (ratio - half),
+        100 * (ratio + half),
+        f"paired with the float32 reference on {n} examples",
+        (SAME_EXAMPLES,),
+    )
+
+
+def examples_to_decide(loss: float, changed: float = 0.0, level: float = 1.0) -> int:
+    """How many examples show that at most the share ``loss`` of what was right is lost, where a share ``changed`` of
+    the answers changes without losing any on balance; ``level`` is the share that the reference answers rightly.
+    """
+    allowed = (loss * level / Z_95) ** 2  # the interval of ``recovery``, solved for n
+    return math.ceil((changed + math.sqrt(changed**2 + 4 * allowed * UNSEEN_CHANGES)) / (2 * allowed) - 1e-9)
+
+
 def mean(values: Sequence[float]) -> float:
     """The arithmetic mean (the standard library's module costs every check 10 ms to import)."""
     return math.fsum(values) / len(values)
