@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 from trials.contract import FailureKind, TrialFailure
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     import numpy as np
     import torch
 
-    Batch = Mapping[str, np.ndarray]
+Batch: TypeAlias = "Mapping[str, np.ndarray]"
+"""Arrays by input (or output) name."""
 
 BATCH, SEQUENCE = "batch", "sequence"
 """Names of the dynamic axes."""
@@ -63,9 +64,10 @@ class ModelSource:
 
     Exactly one of ``factory`` (makes the ``nn.Module``, float32; it is put into eval mode) and ``onnx`` is given.
     ``example`` is one batch; its names are the parameters of ``forward`` (passed by keyword), or the inputs of the
-    ONNX file. ``axes`` names the axes that vary, by input: ``{"input_ids": {0: "batch", 1: "sequence"}}``; axis 0
-    of every output is the batch. ``outputs`` names what ``forward`` returns, in its order. ``calibration`` gives
-    batches from data that no evaluation uses, as often as it is iterated; each is of any size.
+    ONNX file; every named axis is at least 2 long, since an exporter takes a 1 for a constant. ``axes`` names the
+    axes that vary, by input: ``{"input_ids": {0: "batch", 1: "sequence"}}``; axis 0 of every output is the batch.
+    ``outputs`` names what ``forward`` returns, in its order. ``calibration`` gives batches from data that no
+    evaluation uses, as often as it is iterated; each is of any size.
     """
 
     example: Batch
@@ -78,6 +80,9 @@ class ModelSource:
     def __post_init__(self) -> None:
         if (self.factory is None) == (self.onnx is None):
             raise ValueError("a model source is a factory of a module or an ONNX file, and not both")
+        short = [axis for axis, size in axis_sizes(self, self.example).items() if size < 2]
+        if short:
+            raise ValueError(f"the example is less than 2 long in {', '.join(short)}")
 
     @property
     def form(self) -> str:
@@ -97,7 +102,8 @@ class EngineSettings:
 
     ``threads`` are those of one operation. ``shapes=fixed`` builds for exact shapes: batches of ``batch_size`` and
     of 1, at each length of ``sequence_buckets`` (without buckets: the length of the example). A layer whose module
-    name matches one of the patterns of ``keep_high_precision``, or lies inside one that does, is not quantised.
+    name matches one of the patterns of ``keep_high_precision``, or lies inside one that does, is not quantised; under
+    a quantised precision it, and all else that is not, is in the format ``high_precision``.
     """
 
     engine: str = "torch"
@@ -109,6 +115,7 @@ class EngineSettings:
     batch_size: int = 1
     sequence_buckets: tuple[int, ...] = ()
     keep_high_precision: tuple[str, ...] = ()
+    high_precision: str = "fp32"
     calibration_samples: int = 128
     calibration_method: str | None = None
 
@@ -190,6 +197,36 @@ class Artifact:
     folder: Path
     files: tuple[Path, ...]
     model_bytes: int
+
+
+_COMPUTES_IN = {
+    "fp32": "float32",
+    "bf16": "bfloat16",
+    "bf16_params": "bfloat16",
+    "fp16": "float16",
+    "int8_dynamic": "int8",
+    "int8_static": "int8",
+    "fp8": "float8_e4m3fn",
+}
+"""The format of the matrix products; weight-only precisions compute in any float format."""
+
+
+def check_description(description: Description, settings: EngineSettings) -> None:
+    """A silent fall-back is a failure: the layers must be quantised, and products in the format asked for."""
+    asked = f"precision={settings.precision}"
+    ran = ", ".join(f"{count} in {name}" for name, count in description.matmul_dtypes.items()) or "none"
+    if settings.is_quantised and not description.quantised:
+        kept = f", {len(description.kept)} kept in high precision" if description.kept else ""
+        raise Unsupported(
+            f"{asked}: {description.engine} quantised no layer{kept} (matrix products: {ran}); "
+            "choose another precision, or fewer patterns in keep_high_precision"
+        )
+    wanted = _COMPUTES_IN.get(settings.precision)
+    share = description.matmul_dtypes.get(wanted, 0) if wanted else 0
+    total = sum(description.matmul_dtypes.values())
+    enough = share > 0 if settings.is_quantised else 2 * share >= total
+    if wanted and total and not enough:
+        raise Unsupported(f"{asked} means matrix products in {wanted}, but {description.engine} ran {ran}")
 
 
 class Engine(Protocol):

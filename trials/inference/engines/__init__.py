@@ -7,22 +7,27 @@ A new engine is one class in one file and one entry here, or, in another package
 from __future__ import annotations
 
 import importlib
+import os
 import traceback
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from trials.contract import TrialFailure
 from trials.inference.engine import (
     PRECISIONS,
+    QUANTISED_PRECISIONS,
     Engine,
     EngineSettings,
     EngineStartError,
     ModelSource,
     Phase,
     Unsupported,
+    axis_sizes,
+    check_description,
 )
 from trials.workloads.base import Knob, WorkloadProblem
 
@@ -30,6 +35,7 @@ ENTRY_POINT_GROUP = "tuner.engines"
 CALIBRATED = "int8_static"
 COMPILE_MODES = ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 GRAPH_LEVELS = ("none", "basic", "extended", "all")
+GPU_PROVIDERS = ("cuda", "tensorrt", "gpu")
 
 
 @dataclass(frozen=True)
@@ -50,9 +56,10 @@ class EngineEntry:
     """One engine before it is imported.
 
     ``target`` is ``package.module:Class``. ``choices`` lists the legal values of ``precision``, ``provider`` and
-    the other knobs whose values differ between engines; a knob that is not there takes only null. ``takes`` are
-    the forms of a model source. ``needs`` is needed always, ``needs_for`` by precision. ``gpu_only`` names
-    precisions that run on a GPU only, ``gpu_providers`` the providers that need one.
+    the other knobs whose values differ between engines; a knob that is not there takes only null. The first
+    provider is the default (a trial with a GPU takes cuda, where there is one); ``lacks`` names the precisions that
+    a provider does not have. ``takes`` are the forms of a model source. ``needs`` is needed always, ``needs_for``
+    by precision.
     """
 
     name: str
@@ -62,12 +69,14 @@ class EngineEntry:
     takes: tuple[str, ...] = ("module",)
     needs: Needs | None = None
     needs_for: Mapping[str, Needs] = field(default_factory=dict)
-    gpu_only: tuple[str, ...] = ()
-    gpu_providers: tuple[str, ...] = ("cuda", "tensorrt", "gpu")
+    lacks: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
+_DIFFERING = (
+    *("precision", "provider", "shapes", "graph_optimization", "calibration_method", "high_precision"),
+)
 _ORT = Needs(("onnxruntime", "onnx", "onnxscript"), 'pip install "tuner[onnxruntime]"')
-_OPENVINO = Needs(("openvino", "nncf"), 'pip install "tuner[openvino]"')
+_OPENVINO = Needs(("openvino", "nncf", "onnx"), 'pip install "tuner[openvino]"')
 _TORCHAO = Needs(("torchao",), 'pip install "tuner[torchao]"')
 _TORCH_PRECISIONS = (
     *("fp32", "bf16", "bf16_params", "fp16"),
@@ -79,6 +88,7 @@ _TORCH_CHOICES: Mapping[str, tuple[Any, ...]] = {
     "provider": ("cpu", "cuda"),
     "shapes": ("dynamic", "fixed"),
     "calibration_method": ("minmax",),
+    "high_precision": ("fp32", "bf16"),
 }
 
 _SHIPPED = (
@@ -88,7 +98,7 @@ _SHIPPED = (
         "PyTorch as it is, operation by operation",
         {**_TORCH_CHOICES, "shapes": ("dynamic",)},
         needs_for=_FOR_TORCH,
-        gpu_only=("fp8",),
+        lacks={"cpu": ("fp8",)},
     ),
     EngineEntry(
         "torch_compile",
@@ -96,7 +106,7 @@ _SHIPPED = (
         "torch.compile; graph_optimization is its mode",
         {**_TORCH_CHOICES, "graph_optimization": COMPILE_MODES},
         needs_for=_FOR_TORCH,
-        gpu_only=("fp8",),
+        lacks={"cpu": ("fp8",)},
     ),
     EngineEntry(
         "aot_inductor",
@@ -104,7 +114,7 @@ _SHIPPED = (
         "torch.export, compiled ahead of time to a .pt2 package that needs no Python source of the model",
         {**_TORCH_CHOICES, "graph_optimization": ("default", "max-autotune")},
         needs_for=_FOR_TORCH,
-        gpu_only=("fp8",),
+        lacks={"cpu": ("fp8",)},
     ),
     EngineEntry(
         "onnxruntime",
@@ -119,10 +129,15 @@ _SHIPPED = (
             "shapes": ("dynamic", "fixed"),
             "graph_optimization": GRAPH_LEVELS,
             "calibration_method": ("minmax", "entropy", "percentile"),
+            "high_precision": ("fp32",),
         },
         takes=("module", "onnx"),
         needs=_ORT,
-        gpu_only=("fp16",),
+        lacks={
+            "cpu": ("fp16",),  # there is no kernel: it would cast to float32 around every operation
+            "cuda": ("int8_dynamic",),
+            "tensorrt": ("int8_dynamic", "int8_weight_only", "int4_weight_only"),
+        },
     ),
     EngineEntry(
         "openvino",
@@ -132,7 +147,8 @@ _SHIPPED = (
             "precision": ("fp32", "bf16", "fp16", "int8_weight_only", "int8_static", "int4_weight_only"),
             "provider": ("cpu", "gpu"),
             "shapes": ("dynamic", "fixed"),
-            "calibration_method": ("minmax",),
+            "calibration_method": ("minmax", "mean_minmax"),
+            "high_precision": ("fp32", "bf16"),
         },
         takes=("module", "onnx"),
         needs=_OPENVINO,
@@ -174,6 +190,8 @@ def engine_knobs() -> tuple[Knob, ...]:
         Knob("sequence_buckets", (list, int), None, "lengths that a sequence is padded to; default: the longest"),
         Knob("keep_high_precision", (list, str), None,
              "patterns of module names whose layers are not quantised", is_equivalent=False),
+        Knob("high_precision", str, "fp32", "format of what a quantised precision leaves as it is",
+             ("fp32", "bf16"), is_equivalent=False),
         Knob("calibration_samples", int, 128, "samples that int8_static calibrates with", low=1,
              is_equivalent=False),
         Knob("calibration_method", str, None, "how int8_static finds the range of activations",
@@ -190,12 +208,12 @@ def rejection(config: Mapping[str, Any], world: Mapping[str, Any], form: str) ->
     if form not in entry.takes:
         able = ", ".join(name for name in engine_names() if form in engine_entry(name).takes)
         return WorkloadProblem("engine", f"engine={entry.name} cannot read an ONNX file", f"use {able}")
-    for knob in ("precision", "provider", "shapes", "graph_optimization", "calibration_method"):
+    for knob in _DIFFERING:
         value, legal = config.get(knob), entry.choices.get(knob, ())
         if value is not None and value not in legal and not _is_moot(knob, config):
             way_out = f"use {', '.join(map(str, legal))}" if legal else "leave it out (null)"
             return WorkloadProblem(knob, f"engine={entry.name} has no {knob}={value}", way_out)
-    return _gpu_rejection(entry, config, world) or missing_package(config)
+    return _provider_rejection(entry, config, world) or missing_package(config)
 
 
 def missing_package(config: Mapping[str, Any]) -> WorkloadProblem | None:
@@ -211,28 +229,55 @@ def missing_package(config: Mapping[str, Any]) -> WorkloadProblem | None:
     return None
 
 
-def start_engine(source: ModelSource, settings: EngineSettings, folder: Path, phase: Phase) -> Engine:
-    """A loaded engine; whatever goes wrong is typed, and printed with the engine's own words.
+def start_engine(
+    source: ModelSource,
+    settings: EngineSettings,
+    folder: Path,
+    phase: Phase,
+    gpus: int = 0,
+    cache_dir: Path | None = None,
+) -> Engine:
+    """A loaded engine that has run the example, with what it really runs checked against the settings.
 
-    Raises Unsupported, EngineStartError or MemoryError.
+    ``folder`` is empty and for this engine alone, ``cache_dir`` (compiled code) may be shared by trials. Whatever
+    goes wrong is typed, and printed with the engine's own words: Unsupported, EngineStartError, BadOutput or
+    MemoryError.
     """
     problem = missing_package({"engine": settings.engine, "precision": settings.precision})
     if problem:
         raise Unsupported(f"{problem.message}: {problem.way_out}")
+    if settings.provider is None:
+        settings = replace(settings, provider=default_provider(engine_entry(settings.engine), gpus))
+    if cache_dir is not None:
+        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache_dir / "inductor")
     engine = make_engine(settings.engine)
+    from trials.inference.outputs import check_outputs, sized
+
     try:
         engine.load(source, settings, folder, phase)
-    except (Unsupported, EngineStartError, MemoryError):
+        for sizes in settings.fixed_sizes(source) or [axis_sizes(source, source.example)]:
+            batch = sized(source, sizes)
+            with phase("first_run_s"):
+                outputs = engine.run(batch)
+            check_outputs(outputs, batch)
+        check_description(engine.describe(), settings)
+    except (TrialFailure, MemoryError):
         raise
     except NotImplementedError as error:
         traceback.print_exc()
-        raise Unsupported(f"{settings.engine}: {_first_line(error)}") from error
+        raise Unsupported(f"{settings.engine}: {first_line(error)}") from error
     except Exception as error:
         if "OutOfMemoryError" in {base.__name__ for base in type(error).__mro__}:
             raise
         traceback.print_exc()
-        raise EngineStartError(f"{settings.engine}: {type(error).__name__}: {_first_line(error)}") from error
+        raise EngineStartError(f"{settings.engine}: {type(error).__name__}: {first_line(error)}") from error
     return engine
+
+
+def default_provider(entry: EngineEntry, gpus: int) -> str:
+    """Where an engine runs when nothing is said."""
+    providers = entry.choices.get("provider", ("cpu",))
+    return "cuda" if gpus and "cuda" in providers else str(providers[0])
 
 
 def make_engine(name: str) -> Engine:
@@ -258,24 +303,29 @@ def _all(knob: str) -> list[Any]:
 
 def _is_moot(knob: str, config: Mapping[str, Any]) -> bool:
     """A setting that nothing reads in this configuration is no mistake."""
-    return knob == "calibration_method" and config.get("precision") != CALIBRATED
+    precision = config.get("precision")
+    is_unread = {
+        "calibration_method": precision != CALIBRATED,
+        "high_precision": precision not in QUANTISED_PRECISIONS,
+    }
+    return is_unread.get(knob, False)
 
 
-def _gpu_rejection(
+def _provider_rejection(
     entry: EngineEntry, config: Mapping[str, Any], world: Mapping[str, Any]
 ) -> WorkloadProblem | None:
-    if world.get("gpus"):
-        return None
-    precision, provider = config.get("precision"), config.get("provider")
-    if precision in entry.gpu_only:
-        legal = ", ".join(p for p in entry.choices["precision"] if p not in entry.gpu_only)
-        return WorkloadProblem(
-            "precision", f"engine={entry.name} has precision={precision} on a GPU only", f"use {legal}"
-        )
-    if provider in entry.gpu_providers:
+    provider = config.get("provider") or default_provider(entry, int(world.get("gpus") or 0))
+    if provider in GPU_PROVIDERS and not world.get("gpus"):
         return WorkloadProblem("provider", f"provider={provider} needs a GPU, the trial has none", "use cpu")
-    return None
+    precision, lacking = config.get("precision"), entry.lacks.get(provider, ())
+    if precision not in lacking:
+        return None
+    legal = ", ".join(p for p in entry.choices["precision"] if p not in lacking)
+    return WorkloadProblem(
+        "precision", f"engine={entry.name} has no precision={precision} on {provider}", f"use {legal}"
+    )
 
 
-def _first_line(error: Exception) -> str:
+def first_line(error: Exception) -> str:
+    """The first line of what an engine says."""
     return next((line.strip() for line in str(error).splitlines() if line.strip()), "no message")[:500]
