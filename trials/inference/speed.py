@@ -41,15 +41,19 @@ def rate_of(served: Pass, per_pass: Counter[tuple[int, int]], work: float, unit:
     steps = [mean(relative[begin : begin + together]) for begin in range(0, len(relative), together)]
     window = steady_window(steps, earliest=0)
     first = window.first * together
-    means = {shape: mean(times) for shape, times in _by_shape(durations, shapes).items()}
-    means |= {shape: mean(times) for shape, times in _by_shape(durations[first:], shapes[first:]).items()}
+    kept = _by_shape(durations[first:], shapes[first:])
+    means = {shape: mean(times) for shape, times in {**_by_shape(durations, shapes), **kept}.items()}
     pass_s = math.fsum(count * means[shape] for shape, count in per_pass.items())
-    calls = per_pass.total()
+    calls, steps_kept = per_pass.total(), len(durations) - first
+    # each step as if all shapes took the same time: their mean is that of a call in a pass, and a shape that was
+    # seen seldom, for its part in a pass, counts for more in the scatter
     alike = [
-        seconds / means[shape] * pass_s / calls
+        (pass_s + (seconds - means[shape]) * per_pass[shape] * steps_kept / len(kept[shape])) / calls
         for seconds, shape in zip(durations[first:], shapes[first:], strict=True)
     ]
-    return Rate(rate(alike, work / calls, unit), sum(durations[:first]), sum(alike), window.is_steady)
+    return Rate(
+        rate(alike, work / calls, unit), sum(durations[:first]), sum(durations[first:]), window.is_steady
+    )
 
 
 def summed(rates: Sequence[MetricValue]) -> MetricValue:
