@@ -43,6 +43,19 @@ class Key(StrEnum):
     ENERGY_J_PER_SAMPLE = "energy_j_per_sample"
     ENERGY_J_PER_TOKEN = "energy_j_per_token"
     DATA_WAIT_PCT = "data_wait_pct"
+    LATENCY_P50_MS = "latency_p50_ms"
+    LATENCY_P90_MS = "latency_p90_ms"
+    LATENCY_P99_MS = "latency_p99_ms"
+    MEAN_RECIPROCAL_RANK = "mean_reciprocal_rank"
+    ACCURACY_RECOVERY_PCT = "accuracy_recovery_pct"
+    MEAN_RECIPROCAL_RANK_RECOVERY_PCT = "mean_reciprocal_rank_recovery_pct"
+    PREDICTION_AGREEMENT_PCT = "prediction_agreement_pct"
+    PADDING_WASTE_PCT = "padding_waste_pct"
+    MODEL_SIZE_MIB = "model_size_mib"
+    LOAD_S = "load_s"
+    EXPORT_S = "export_s"
+    CALIBRATION_S = "calibration_s"
+    QUANTIZE_S = "quantize_s"
     COMPILE_S = "compile_s"
     STARTUP_S = "startup_s"
     WALL_TIME_S = "wall_time_s"
@@ -69,15 +82,15 @@ CATALOGUE: dict[str, MetricInfo] = {
             Key.SAMPLES_PER_S,
             "samples/s",
             _UP,
-            "training samples of the whole job per second of the steady window",
-            "steps x global batch / window time",
+            "samples of the whole job per second of the steady window",
+            "steps x global batch / window time; inference: samples of a pass / time of a pass (MLPerf offline)",
         ),
         MetricInfo(
             Key.TOKENS_PER_S,
             "tokens/s",
             _UP,
             "tokens of the whole job per second of the steady window",
-            "steps x global batch x tokens per sample / window time",
+            "steps x global batch x tokens per sample / window time; inference: padding not counted",
         ),
         MetricInfo(
             Key.TOKENS_PER_S_PER_GPU,
@@ -136,7 +149,7 @@ CATALOGUE: dict[str, MetricInfo] = {
             "fraction",
             _UP,
             "share of held-out examples answered rightly, in the precision that was timed",
-            "evaluation after training",
+            "evaluation after training; inference: by the engine that was timed",
         ),
         MetricInfo(
             Key.PERPLEXITY, "1", _DOWN, "exp of the mean held-out loss per token", "exp(val_loss_nats)"
@@ -170,6 +183,94 @@ CATALOGUE: dict[str, MetricInfo] = {
         ),
         MetricInfo(
             Key.DATA_WAIT_PCT, "%", _DOWN, "share of the step spent waiting for the loader", "timed loop"
+        ),
+        MetricInfo(
+            Key.LATENCY_P50_MS,
+            "ms",
+            _DOWN,
+            "median time of one request, sent alone after the one before it, end to end",
+            "MLPerf Inference, single stream",
+            50,
+        ),
+        MetricInfo(
+            Key.LATENCY_P90_MS,
+            "ms",
+            _DOWN,
+            "90th percentile of the time of one request, end to end",
+            "MLPerf Inference, single stream",
+            90,
+        ),
+        MetricInfo(
+            Key.LATENCY_P99_MS,
+            "ms",
+            _DOWN,
+            "99th percentile of the time of one request, end to end",
+            "MLPerf Inference, single stream",
+            99,
+        ),
+        MetricInfo(
+            Key.MEAN_RECIPROCAL_RANK,
+            "fraction",
+            _UP,
+            "mean over the examples of 1 / rank of the right answer",
+            "Voorhees, TREC-8 question answering track (1999)",
+        ),
+        MetricInfo(
+            Key.ACCURACY_RECOVERY_PCT,
+            "%",
+            _UP,
+            "accuracy as a share of that of the float32 reference on the same examples; interval from paired "
+            "differences",
+            "100 x accuracy / accuracy of the reference",
+        ),
+        MetricInfo(
+            Key.MEAN_RECIPROCAL_RANK_RECOVERY_PCT,
+            "%",
+            _UP,
+            "mean_reciprocal_rank as a share of that of the float32 reference on the same examples; interval from "
+            "paired differences",
+            "100 x mean_reciprocal_rank / that of the reference",
+        ),
+        MetricInfo(
+            Key.PREDICTION_AGREEMENT_PCT,
+            "%",
+            _UP,
+            "share of the examples that are answered as the float32 reference answers them, right or wrong",
+            "evaluation by the engine that was timed",
+        ),
+        MetricInfo(
+            Key.PADDING_WASTE_PCT,
+            "%",
+            _DOWN,
+            "share of the sequence positions computed in a pass over the data that are padding",
+            "1 - tokens / (rows x padded length)",
+        ),
+        MetricInfo(
+            Key.MODEL_SIZE_MIB,
+            "MiB",
+            _DOWN,
+            "size of the built model's files, without loader and settings",
+            "files as exported",
+        ),
+        MetricInfo(
+            Key.LOAD_S,
+            "s",
+            _DOWN,
+            "time from the trained model to an engine that answered its first batch, everything in between",
+            "phase clock",
+        ),
+        MetricInfo(
+            Key.EXPORT_S, "s", _DOWN, "time spent exporting the model; 0 where nothing is", "phase clock"
+        ),
+        MetricInfo(
+            Key.CALIBRATION_S,
+            "s",
+            _DOWN,
+            "time spent finding the ranges of activations; 0 where nothing is calibrated",
+            "phase clock",
+        ),
+        MetricInfo(
+            Key.QUANTIZE_S, "s", _DOWN, "time spent converting weights; 0 where nothing is", "phase clock"
         ),
         MetricInfo(
             Key.COMPILE_S, "s", _DOWN, "time spent compiling, capturing and autotuning", "phase clock"

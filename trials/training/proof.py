@@ -20,7 +20,7 @@ MIN_SHARE = 0.5
 
 
 class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
-    """Counts the FLOPs of matrix products, convolutions and attention by the dtype of their first input.
+    """Counts matrix products, convolutions and attention, and their FLOPs, by the dtype of their first input.
 
     ``forward_flops`` is what had been counted when ``end_of_forward`` was called first: one micro-batch,
     without any recomputation.
@@ -29,6 +29,7 @@ class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
     def __init__(self) -> None:
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self.flops: Counter[str] = Counter()
+        self.products: Counter[str] = Counter()
         self.forward_flops: int | None = None
 
     def end_of_forward(self) -> None:
@@ -41,6 +42,7 @@ class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         result = func(*args, **(kwargs or {}))
         count = flop_registry.get(func._overloadpacket)
         if count is not None:
+            self.products[_first_dtype(args)] += 1
             self.flops[_first_dtype(args)] += count(*args, **(kwargs or {}), out_val=result)
         return result
 

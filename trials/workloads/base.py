@@ -46,11 +46,14 @@ class WorkloadProblem:
     """Something wrong in the workload section or in a configuration.
 
     ``key`` is the dotted key inside the section or the parameter that is wrong; ``way_out`` says what to write.
+    ``is_not_installed``: nothing is wrong but that a package is missing, which ``way_out`` installs; a check says
+    so instead of leaving such configurations out.
     """
 
     key: str
     message: str
     way_out: str = ""
+    is_not_installed: bool = False
 
 
 class Workload(Protocol):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tuner.cli.outline import size_of
+from tuner.cli.size import size_of
 from tuner.cli.text import plural
 from tuner.records.rows import StudyRecord
 from tuner.space.model import StudyFile

@@ -2,91 +2,27 @@
 
 from __future__ import annotations
 
-import random
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import Any
 
 from tuner.cli.recorded import Recorded
+from tuner.cli.size import Size, size_of
 from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import plural, shown_config, shown_duration, shown_value
 from tuner.loop.rounds_needed import confirm_runs
-from tuner.space.domains import Choice, Choices, Derived, Fixed, Range, canonical
+from tuner.space.domains import Choice, Choices, Fixed, Range
+from tuner.space.errors import Problem, SpaceError
 from tuner.space.model import StudyFile
-from tuner.space.space import Parameter, Space
+from tuner.space.space import Parameter
 
-MOST_COUNTED = 20_000
-"""Configurations that are held against the rules one by one, about half a second's work."""
-_DRAWN = 2_000
 _LONGEST_VALUE = 60
 
 
-@dataclass(frozen=True)
-class Size:
-    """How many configurations: ``before`` rules, ``after`` them (None: too many to count, then about
-    ``share`` of them hold the rules), those ``rejected`` by rule. ``continuous`` parameters cannot be counted
-    and are left out. ``useless``: by parameter the values that no configuration after rules has.
-    """
-
-    before: int | None
-    after: int | None
-    share: float | None
-    rejected: dict[str, int]
-    continuous: list[str]
-    useless: dict[str, list[Any]] = field(default_factory=dict)
-
-
-def size_of(space: Space) -> Size:
-    """Count a space; a larger one is judged by configurations drawn at random."""
-    continuous = [p.name for p in space.parameters if p.domain.count() is None]
-    held = [replace(p, domain=Fixed(p.default)) if p.name in continuous else p for p in space.parameters]
-    countable = replace(space, parameters=tuple(held))
-    before = countable.size()
-    if before is not None and before <= MOST_COUNTED:
-        rejected: dict[str, int] = {}
-        seen: dict[str, set[str]] = {p.name: set() for p in countable.parameters if p.is_searched}
-        for config in countable.configs():
-            if found := countable.rejection(config):
-                rejected[found.rule] = rejected.get(found.rule, 0) + 1
-            else:
-                for name, values in seen.items():
-                    values.add(canonical(config.get(name)))
-        after = before - sum(rejected.values())
-        return Size(before, after, None, rejected, continuous, _useless(countable, seen) if after else {})
-    return Size(before, None, _share_that_holds(countable), {}, continuous)
-
-
-def _useless(space: Space, seen: dict[str, set[str]]) -> dict[str, list[Any]]:
-    values = {name: list(_values(space.by_name[name].domain)) for name in seen}
-    useless = {name: [v for v in known if canonical(v) not in seen[name]] for name, known in values.items()}
-    return {name: found for name, found in useless.items() if found}
-
-
-def _share_that_holds(space: Space) -> float:
-    chance = random.Random(0)
-    searched = [p for p in space.parameters if p.is_searched]
-    values = {p.name: list(islice(_values(p.domain), MOST_COUNTED)) for p in searched}
-    drawn = (
-        space.configure({name: chance.choice(known) for name, known in values.items()}) for _ in range(_DRAWN)
-    )
-    return sum(space.rejection(config) is None for config in drawn) / _DRAWN
-
-
-def _values(domain: Choices | Range | Fixed | Derived) -> Iterator[Any]:
-    """The values of a domain; of a long range of whole numbers, some that are spread evenly over it."""
-    if isinstance(domain, Derived):
-        return iter(())
-    count = domain.count() or 0
-    if isinstance(domain, Range) and domain.is_integer and count > MOST_COUNTED:
-        step = int(domain.step or 1) * -(-count // MOST_COUNTED)
-        return iter(range(int(domain.low), int(domain.high) + 1, step))
-    return domain.values()
-
-
 def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any]:
-    """Everything that ``check`` prints, as plain values; keys are public API."""
+    """Everything that ``check`` prints, as plain values; keys are public API. SpaceError where a package that a
+    configuration needs is not installed.
+    """
     size = size_of(file.space)
+    refuse_what_is_not_installed(file, size)
     return {
         "schema_version": 1,
         "study": file.name,
@@ -123,6 +59,17 @@ def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any
         },
         "warnings": list(file.warnings),
     }
+
+
+def refuse_what_is_not_installed(file: StudyFile, size: Size | None = None) -> None:
+    """SpaceError naming the command that installs it, at the parameter whose value needs it."""
+    size = size_of(file.space) if size is None else size
+    if size.not_installed:
+        lines = {reason: file.space.by_name.get(name) for reason, name in size.not_installed.items()}
+        raise SpaceError(
+            Problem(str(file.path), parameter.line if parameter else None, reason)
+            for reason, parameter in lines.items()
+        )
 
 
 def _planned_runs(file: StudyFile, size: Size) -> dict[str, int]:

@@ -254,10 +254,15 @@ class _Reader:
                 self.problems.add(where, message, f"{lower}make a trial longer")
 
     def _check_examples(self, constraints: tuple[Constraint, ...], examples: Any) -> None:
-        """Report a limit that is finer than the step in which so many examples move a share."""
+        """Report a limit that is finer than the step in which so many examples move a share, and refuse one that
+        they can never decide.
+        """
         if self.problems.found or not isinstance(examples, int):
             return
         for limit in constraints:
+            why = limit.undecidable(examples)
+            if why is not None:
+                self.problems.add(Where(str(self.path), limit.line or None), why)
             message = limit.too_coarse(examples)
             if message is not None:
                 self.problems.warn(Where(str(self.path), limit.line or None), message)

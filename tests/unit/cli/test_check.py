@@ -12,7 +12,8 @@ from tests import builders
 from tests.unit.cli.conftest import Tuner
 from tests.unit.cli.stored import store
 from tuner.cli.options import parse_settings
-from tuner.cli.outline import describe, size_of
+from tuner.cli.outline import describe
+from tuner.cli.size import size_of
 from tuner.space import load_study_file, study_definition
 from tuner.space.model import StudyFile
 
