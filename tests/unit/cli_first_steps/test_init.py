@@ -62,7 +62,7 @@ def ends(file: StudyFile, name: str) -> tuple[float, float, str]:
     return domain.low, domain.high, str(domain.scale)
 
 
-@pytest.mark.parametrize("kind", ["training", "command"])
+@pytest.mark.parametrize("kind", ["training", "inference", "command"])
 def test_the_file_of_each_kind_passes_check_unchanged_on_this_very_machine(kind: str, tuner: Tuner) -> None:
     said = tuner("init", "--kind", kind, "-o", "first.yaml")
     assert (said.code, said.out) == (0, "")
@@ -71,7 +71,7 @@ def test_the_file_of_each_kind_passes_check_unchanged_on_this_very_machine(kind:
     assert (checked.code, checked.err) == (0, "")
 
 
-@pytest.mark.parametrize("kind", ["training", "command"])
+@pytest.mark.parametrize("kind", ["training", "inference", "command"])
 @pytest.mark.parametrize("hardware", MACHINES, ids=str)
 def test_the_file_is_valid_on_every_kind_of_machine(
     hardware: Hardware, kind: str, tuner: Tuner, on: On
@@ -268,7 +268,7 @@ def test_a_dash_prints_the_file_and_writes_nothing(tuner: Tuner, workplace: Path
     ("arguments", "words"),
     [
         (["--task", "t.py:T", "--run", "true"], "use one of them"),
-        (["--kind", "serving"], "--kind serving: no such kind to begin with; write training or command"),
+        (["--kind", "serving"], "--kind serving: no such kind to begin with; write training, inference or command"),
         (["--kind", "command", "--task", "t.py:T"], "--kind command does not go with --task"),
         (["--kind", "training", "--run", "true --lr 1.0"], "--kind training does not go with --run"),
         (["--task", "t.py:T"], "there is no file t.py"),
@@ -322,3 +322,36 @@ def test_whatever_the_command_line_it_is_refused_or_makes_a_valid_file(
     file = load_study_file(path, cpus=hardware.cores, gpus=hardware.gpus)
     flat = [word for part in file.workload["run"] for word in ([part] if isinstance(part, str) else part)]
     assert len(flat) == 1 + len(words)
+
+
+SERVED = """\
+class Sentiment:
+    metrics = ("accuracy",)
+    padding = {"tokens": 0}
+    def __init__(self, *, size: int = 4): ...
+    def model(self): ...
+    def evaluation_data(self): ...
+    def score(self, outputs): ...
+"""
+
+
+def test_a_trained_model_to_serve_is_told_from_one_to_train(tuner: Tuner, on: On) -> None:
+    on(SERVER)
+    Path("served.py").write_text(SERVED)
+    assert tuner("init", "--task", "served.py:Sentiment").code == 0
+    file = loaded("sentiment.yaml")
+    assert file.workload["kind"] == "inference"
+    assert values(file, "engine")[0] == "torch" == file.baseline["engine"]
+    assert values(file, "precision")[:2] == ["fp32", "bf16"]
+    assert [str(limit.formula) for limit in file.constraints if limit.metric == "accuracy_recovery_pct"] == [
+        "accuracy_recovery_pct >= 99"
+    ]
+    assert "task.size" not in file.baseline  # another size is another model
+    assert "sequence_buckets" in Path("sentiment.yaml").read_text()
+
+
+def test_a_machine_of_one_core_is_not_offered_two_instances(tuner: Tuner, on: On) -> None:
+    on(ONE_CORE)
+    Path("served.py").write_text(SERVED)
+    assert tuner("init", "--task", "served.py:Sentiment").code == 0
+    assert "instances" not in loaded("sentiment.yaml", ONE_CORE).baseline
