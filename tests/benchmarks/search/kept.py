@@ -20,9 +20,10 @@ class Kept:
     def __init__(self, path: Path) -> None:
         self._path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
+        self._separator = "" if text.endswith("\n") or not text else "\n"  # the last line was cut off
         self._runs: dict[str, Run] = {}
-        for line in lines:
+        for line in text.splitlines():
             entry = _parsed(line)
             if entry is not None:
                 self._runs[entry["key"]] = entry["run"]
@@ -36,7 +37,8 @@ class Kept:
         key = _key(benchmark, arm, seed)
         self._runs[key] = run
         with self._path.open("a", encoding="utf-8") as stream:
-            stream.write(json.dumps({"key": key, "run": run}) + "\n")
+            stream.write(self._separator + json.dumps({"key": key, "run": run}) + "\n")
+        self._separator = ""
 
 
 def _parsed(line: str) -> dict[str, Any] | None:
