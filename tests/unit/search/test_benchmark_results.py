@@ -30,6 +30,7 @@ def run(to95: int | None, seed: int = 0, trials: int = 100) -> dict[str, Any]:
     shares = [0.5 if to95 is None or n < to95 else 1.0 for n in range(1, trials + 1)]
     zeros = dict.fromkeys(("duplicates", "impossible", "failed", "failed_late", "infeasible"), 0)
     return {
+        "seed": seed,
         "trials": trials,
         "shares": shares,
         "to95": to95,
