@@ -18,6 +18,8 @@ from trials.contract import EVENTS_FILE, MetricValue
 
 STAGE = "stage"
 """The kind of event."""
+PARTIAL = "partial"
+"""The flag of a metric that a trial had reported on the way when it was cut short."""
 LARGEST_READ_BYTES = 4 * 2**20
 """What is read at once; a longer events file says nothing that anybody could act on."""
 

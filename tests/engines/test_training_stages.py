@@ -9,7 +9,7 @@ from trials.measurement.steady import MIN_WARMUP_STEPS
 from trials.metrics import Key
 from trials.stages import Stage, read_stages
 from trials.training import halfway
-from trials.training.halfway import examples_on_the_way, is_worth_it, stops, untimed_steps
+from trials.training.halfway import examples_on_the_way, is_cheap, is_worth_it, stops, untimed_steps
 
 WANTED = (Key.SAMPLES_PER_S, Key.VAL_LOSS_NATS, Key.PEAK_MEMORY_GIB)
 LONG = {
@@ -22,8 +22,9 @@ LONG = {
 
 @pytest.fixture
 def always(monkeypatch):
-    """Stop however short the rest is."""
+    """Stop however short the rest is, and look at the quality however long that takes."""
     monkeypatch.setattr(halfway, "WORTH_S", 0.0)
+    monkeypatch.setattr(halfway, "COSTLY_SHARE", float("inf"))
 
 
 def stages_of(tmp_path, number=1) -> list[Stage]:
@@ -126,6 +127,12 @@ def test_whether_a_stop_is_worth_it_depends_on_the_time_that_is_left():
     assert is_worth_it(elapsed_s=5.0, done=10, left=20)
     assert not is_worth_it(elapsed_s=5.0, done=10, left=19)
     assert not is_worth_it(elapsed_s=0.0, done=0, left=1000)
+
+
+def test_a_costly_look_at_the_quality_is_not_repeated():
+    assert is_cheap(last_s=0.0, trained_s=0.1)
+    assert is_cheap(last_s=1.0, trained_s=5.0)
+    assert not is_cheap(last_s=1.1, trained_s=5.0)
 
 
 def test_a_fourth_of_the_examples_is_looked_at_but_not_too_few():

@@ -24,7 +24,7 @@ from trials.command.template import (
 from trials.context import TrialContext
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, TrialFailure, TrialSpec
 from trials.measurement.environment import machine
-from trials.measurement.load import contamination, load_now
+from trials.measurement.load import LoadSample, contamination, load_now
 from trials.metrics import Key, unit_of
 from trials.stages import Stage
 
@@ -37,21 +37,27 @@ _SHELL_SIGNAL_BASE = 128
 def run(context: TrialContext) -> Measurement:
     """Run the program of the spec once. Metrics: its own, wall time and peak memory."""
     with context.phase("startup_s"):
-        command = _Command(context.spec, context.stage)
+        loads: list[LoadSample] = []
+        command = _Command(context.spec, lambda stage: context.stage(_as_disturbed(stage, loads)))
         os.makedirs(context.spec.cache_dir, exist_ok=True)  # noqa: PTH103 - a template may name it
         if section_stage := context.spec.workload.get("stage"):
             _stage(section_stage, context.spec.trial_dir)
         for remark in command.remarks():
             context.warn(remark)
     with context.phase("measured_s"):
-        before = load_now()
+        loads.append(load_now())
         ended = command.run()
-        disturbed = contamination(before, load_now())
+        disturbed = contamination(loads[0], load_now())
     if ended.log_error:
         context.warn(f"the program's output is not all in the log: {ended.log_error}")
     measurement = command.measurement(ended)
     facts = {**measurement.facts, "contaminated": disturbed} if disturbed else measurement.facts
     return dataclasses.replace(measurement, environment=machine(), facts=facts)
+
+
+def _as_disturbed(stage: Stage, loads: list[LoadSample]) -> Stage:
+    """With what has disturbed the program since it started: nothing is concluded from such a stage."""
+    return dataclasses.replace(stage, contaminated=contamination(loads[0], load_now()))
 
 
 class _Command:

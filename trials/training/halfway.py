@@ -26,6 +26,8 @@ WORTH_S = 10.0
 QUALITY_SHARE = 4
 """A fourth of the held-out samples is looked at on the way."""
 FEWEST_EXAMPLES = 64
+COSTLY_SHARE = 0.2
+"""Of the training time so far: a look at the quality that took more is not repeated."""
 STEADY_KEYS = (Key.SAMPLES_PER_S, Key.TOKENS_PER_S, Key.TOKENS_PER_S_PER_GPU, Key.STEP_TIME_P50_MS)
 """What a shorter window gives as well as the whole one; a far percentile is not among it."""
 
@@ -48,6 +50,11 @@ def untimed_steps(workers: int, prefetch_factor: int, accumulation: int) -> int:
 def is_worth_it(elapsed_s: float, done: int, left: int) -> bool:
     """Whether ``left`` steps, at the pace of those ``done``, take long enough to be cut short."""
     return done > 0 and elapsed_s / done * left >= WORTH_S
+
+
+def is_cheap(last_s: float, trained_s: float) -> bool:
+    """Whether another look at the quality, which took ``last_s`` before, is small beside the training so far."""
+    return last_s <= COSTLY_SHARE * trained_s
 
 
 def steady_speed(speed: Mapping[str, MetricValue], window: Window) -> dict[str, MetricValue]:

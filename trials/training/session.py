@@ -27,6 +27,7 @@ from trials.training.data import BatchSampler, as_dataset, batches_in_order, tra
 from trials.training.evaluate import quality, score_all
 from trials.training.halfway import (
     examples_on_the_way,
+    is_cheap,
     is_worth_it,
     quality_or_nothing,
     random_numbers_kept,
@@ -60,6 +61,7 @@ class Session:
         self.facts: dict[str, Any] = {"import_torch_s": round(import_torch_s, 4)}
         self.proof: dict[str, Any] = {}
         self.metrics: dict[str, MetricValue] = {}
+        self.stage_s = 0.0  # what the last look at the quality on the way took
         self.early_memory: dict[str, MetricValue] = {}  # as it was before anything was evaluated on the way
 
     def measure(self) -> Measurement:
@@ -266,8 +268,10 @@ class Session:
             wanted = self.context.spec.wanted
             steady = self._speed_so_far(durations_s) | self.early_memory
             known = {key: metric for key, metric in steady.items() if key in wanted}
-            if set(wanted) - steady.keys():
+            if set(wanted) - steady.keys() and is_cheap(self.stage_s, sum(durations_s)):
+                begin_s = time.monotonic()
                 found = self._quality_so_far()
+                self.stage_s = time.monotonic() - begin_s
                 known |= {key: metric for key, metric in found.items() if key in wanted}
             kept = tuple(key for key in known if key in steady)
             self.context.stage(Stage(fraction, known, kept, disturbed))

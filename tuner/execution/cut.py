@@ -13,13 +13,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from trials.contract import Measurement, MetricValue, Outcome, write_atomically
-from trials.stages import Stage
+from trials.stages import PARTIAL, Stage
 
 CUT_FILE = "cut.json"
 GUESSED = "guessed"
 """The fact of a measurement that was cut: metric -> best guess of its final value, and the standard error."""
-PARTIAL = "partial"
-"""The flag of a value that a trial had reported when it was cut."""
 
 Guesses = Mapping[str, tuple[float, float | None]]
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.contract import Outcome
+from trials.stages import PARTIAL
 from tuner.records.rows import CONTAMINATED, StudyRecord
 from tuner.results import StudyResult, TrialResult
 from tuner.results.wording import changes_text
@@ -203,7 +204,7 @@ def _numbers(trial: TrialResult) -> Iterator[tuple[str, float]]:
                 yield f"gain.{key}{end}", value
     last = trial.measurements[-1] if trial.measurements else None
     for key, metric in (last.metrics if last else {}).items():
-        if key not in trial.estimates:
+        if key not in trial.estimates and PARTIAL not in metric.flags:  # it would be sorted among whole runs
             yield key, metric.value
     for phase, seconds in trial.phases.items():
         yield f"phase.{phase}", seconds

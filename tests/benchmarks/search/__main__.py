@@ -65,7 +65,8 @@ def _gathered(
     for benchmark in benchmarks:
         by_arm = {}
         for arm in arms:
-            some = [run for seed in range(seeds) if (run := kept.get(benchmark, arm, seed)) is not None]
+            found = ((seed, kept.get(benchmark, arm, seed)) for seed in range(seeds))
+            some = [{**run, "seed": seed} for seed, run in found if run is not None]
             by_arm |= {arm: some} if some else {}
         if by_arm:
             yield benchmark.name, by_arm

@@ -140,8 +140,8 @@ def _ratio(middle: float, draws: NDArray[np.float64]) -> list[float]:
 def _paired_logs(by_arm: Mapping[str, Sequence[Run]], arm: str, other: str) -> NDArray[np.float64]:
     """Log ratios of the trials to 95% by seed, both capped alike."""
     cap = min(ARMS[arm].most_trials, ARMS[other].most_trials)
-    pairs = zip(by_arm.get(arm, ()), by_arm.get(other, ()), strict=False)
-    return np.array([np.log(_capped(one, cap) / _capped(two, cap)) for one, two in pairs])
+    one, two = ({run["seed"]: _capped(run, cap) for run in by_arm.get(name, ())} for name in (arm, other))
+    return np.array([np.log(one[seed] / two[seed]) for seed in sorted(one.keys() & two.keys())])
 
 
 def _capped(run: Run, cap: int) -> int:

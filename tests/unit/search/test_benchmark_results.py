@@ -26,10 +26,11 @@ def benchmark(name: str = "made", **changed: Any) -> Benchmark:
     return Benchmark(name, "front", space, (SPEED,), (), (0.0,), **changed)
 
 
-def run(to95: int | None, trials: int = 100) -> dict[str, Any]:
+def run(to95: int | None, seed: int = 0, trials: int = 100) -> dict[str, Any]:
     shares = [0.5 if to95 is None or n < to95 else 1.0 for n in range(1, trials + 1)]
     zeros = dict.fromkeys(("duplicates", "impossible", "failed", "failed_late", "infeasible"), 0)
     return {
+        "seed": seed,
         "trials": trials,
         "shares": shares,
         "to95": to95,
@@ -59,7 +60,8 @@ def test_runs_of_another_table_or_entry_do_not_count(tmp_path: Path) -> None:
 
 
 def test_ratios_are_paired_by_seed_and_capped_alike() -> None:
-    runs = {"made": {"random": [run(20), run(40), run(None)], "auto": [run(10), run(20), run(None)]}}
+    by_chance = [run(20, 0), run(900, 1), run(40, 2), run(None, 3)]
+    runs = {"made": {"random": by_chance, "auto": [run(10, 0), run(20, 2), run(None, 3)]}}
     ratio, low, high = summary([benchmark()], runs)["ratio_to"]["random"]["made"]["auto"]
     assert ratio == pytest.approx(0.5 ** (2 / 3))
     assert low < ratio < high

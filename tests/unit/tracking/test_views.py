@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Any
 
 from tests.unit.tracking import example
-from trials.contract import FailureKind, MetricValue
+from trials.contract import FailureKind, MetricValue, Outcome
 from tuner.results import StudyResult, TrialResult, judge
 from tuner.tracking.notes import study_note, trial_note
 from tuner.tracking.views import MAX_PARAM_LENGTH, NOTE, StudyViews
@@ -38,6 +38,15 @@ def test_a_trial_shows_its_configuration_flat_and_its_values_with_their_interval
         and view.tags["tuner.confirmed"] == "yes"
     )
     assert view.name == "005 ☆ bf16, compile"
+
+
+def test_a_trial_that_was_cut_short_shows_no_value_that_it_only_had_on_the_way() -> None:
+    trial = judged().trial(3)
+    on_the_way = MetricValue(3.0, "tokens/s", flags=("partial",))
+    run = replace(trial.measurements[-1], outcome=Outcome.PRUNED, metrics={"tokens_per_s": on_the_way})
+    view = view_of(replace(trial, outcome=Outcome.PRUNED, failure_kind=None, measurements=(run,)))
+    assert (view.status, view.tags["tuner.outcome"]) == ("FINISHED", "pruned")
+    assert "tokens_per_s" not in {point.name for point in view.points}
 
 
 def test_a_failed_trial_says_why_and_how_to_run_it_again() -> None:
