@@ -59,7 +59,7 @@ def prepare_records(file: StudyFile, records: Records, *, new_space: bool) -> in
     """
     definition = study_definition(file)
     try:
-        recorded = records.study(file.name)
+        recorded = records.study(file.name, only=())  # what it is, without its trials
     except UnknownStudy:
         described = (definition, file.objectives, file.constraints)
         records.create_study(file.name, file.text, file.path.absolute(), *described)
@@ -69,14 +69,15 @@ def prepare_records(file: StudyFile, records: Records, *, new_space: bool) -> in
     if differences and not new_space:
         raise StudyChanged(file.name, differences)
     if not differences and not (new_space and is_elsewhere):
-        return len(recorded.trials)
+        return records.trial_count(file.name)
+    trials = records.study(file.name).trials
     records.new_generation(
         file.name, file.text, file.path.absolute(), definition, file.objectives, file.constraints
     )
     records.add_trial(file.name, file.baseline, "baseline")
     if is_elsewhere or recorded.definition.get("workload") != definition.get("workload"):
         return 0  # other work, or another machine, was measured: its numbers say nothing here
-    keep = [trial.number for trial in recorded.trials if _is_reusable(file, trial)]
+    keep = [trial.number for trial in trials if _is_reusable(file, trial)]
     records.reuse(file.name, keep)
     return len(keep)
 

@@ -218,7 +218,7 @@ class Study:
 
     def _confirm(self) -> Iterator[Ticket | Signal]:
         """Finalists and the baseline in interleaved rounds; a finalist that falls is replaced by the next."""
-        for _ in range(_MOST_PASSES):
+        for _ in range(_MOST_PASSES if self.file.confirm.finalists else 0):
             due = due_rounds(self.judged(), self.file.confirm, self._seed, self.time.room)
             self._is_confirming = bool(due)
             if not due:

@@ -484,6 +484,24 @@ class RecordsSuite:
         records.discard(measure(records, 0))
         assert records.studies()[0].counts == {"unfinished": 1}
 
+    def test_trials_are_counted_and_the_unfinished_found_in_the_latest_generation_only(
+        self, records: Records
+    ) -> None:
+        create(records)
+        create(records, "other")
+        assert (records.trial_count("lm"), records.unfinished("lm")) == (0, [])
+        for x in range(4):
+            records.add_trial("lm", {"x": x}, "tpe")
+        measure(records, 1, complete(1.0))
+        for number in (1, 3, 3):
+            records.start_measurement("lm", number, Purpose.CONFIRM, 0, "/runs")
+        assert (records.trial_count("lm"), records.unfinished("lm")) == (4, [1, 3])
+        assert (records.trial_count("other"), records.unfinished("other")) == (0, [])
+        start_over(records)
+        assert (records.trial_count("lm"), records.unfinished("lm")) == (0, [])
+        with pytest.raises(UnknownStudy):
+            records.trial_count("nowhere")
+
     # --- one run at a time
 
     def test_a_second_live_run_is_refused_and_told_who_is_first(

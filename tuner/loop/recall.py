@@ -118,6 +118,9 @@ def adopt_finished(records: Records, study: str) -> list[int]:
 
     Returns the trials' numbers. A baseline's is not taken over: its cold run cannot be told from a repeat.
     """
+    unfinished = records.unfinished(study)
+    if not unfinished:
+        return []
     record = records.study(study)
     environment, adopted = known_environment(record), []
     for trial in record.trials:

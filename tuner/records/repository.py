@@ -126,6 +126,14 @@ class Records:
         """
         return self._database.read(lambda connection: reading.load_study(connection, name, generation, only))
 
+    def trial_count(self, study: str) -> int:
+        """How many trials the study has; quick, however many they are. UnknownStudy as for ``study``."""
+        return self._database.read(lambda connection: reading.trial_count(connection, study))
+
+    def unfinished(self, study: str) -> list[int]:
+        """The trials with a measurement that has not ended: it runs, or its process died. Quick as well."""
+        return self._database.read(lambda connection: reading.unfinished(connection, study))
+
     def studies(self) -> list[StudySummary]:
         """Every study (its latest generation), the one that was written to last first."""
         return self._database.read(reading.load_summaries)
