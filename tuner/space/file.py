@@ -171,9 +171,8 @@ class _Reader:
             if wanted is not None and wanted * concurrent_trials > count:
                 each = f" for each of {concurrent_trials} trials at once" if concurrent_trials > 1 else ""
                 message = f"resources.{key}={wanted}{each}, and this machine has {count}"
-                self.problems.warn(
-                    self._where("resources"), f"{message}: tuner run refuses this on this machine"
-                )
+                what = "tuner run refuses this on this machine" if wanted > count else "fewer run at once"
+                self.problems.warn(self._where("resources"), f"{message}: {what}")
         return Resources(**{"cpus": max(1, share["cpus"]), "gpus": share["gpus"], **given})
 
     def _workload(self) -> tuple[dict[str, Any], Vocabulary]:

@@ -53,7 +53,7 @@ def test_a_slot_is_the_machine_shared_out_where_the_file_does_not_say(load: Load
 def test_more_than_the_machine_has_is_reported(load: Load) -> None:
     warnings = load("resources: {cpus: 3}\nsearch: {concurrent_trials: 2}\n", cpus=4).warnings
     assert (
-        "resources.cpus=3 for each of 2 trials at once, and this machine has 4: tuner run refuses this"
+        "resources.cpus=3 for each of 2 trials at once, and this machine has 4: fewer run at once"
         in warnings[0]
     )
 
