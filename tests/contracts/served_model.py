@@ -63,10 +63,10 @@ def batch(rows: int, seed: int, length: int = LENGTH) -> dict[str, np.ndarray]:
 
 
 class Calibration:
-    """Eight batches of four, as often as asked."""
+    """Eight batches of sixteen, as often as asked."""
 
     def __iter__(self) -> Iterator[dict[str, np.ndarray]]:
-        return (batch(4, seed=1000 + number, length=8 + number) for number in range(8))
+        return (batch(16, seed=1000 + number, length=8 + number) for number in range(8))
 
 
 def encoder_source() -> ModelSource:

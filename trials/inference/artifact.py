@@ -14,10 +14,10 @@ LOADERS = Path(__file__).parent / "loaders"
 
 
 def write_artifact(
-    folder: Path, model_files: Sequence[Path], loader: str, settings: Mapping[str, Any]
+    folder: Path, model_files: Sequence[Path], loader: Path, settings: Mapping[str, Any]
 ) -> Artifact:
-    """The artifact around model files that lie in ``folder``; ``loader`` is the name of a file of ``loaders/``."""
-    shutil.copyfile(LOADERS / f"{loader}.py", folder / "loader.py")
+    """The artifact around model files that lie in ``folder``; ``loader`` is copied to ``loader.py``."""
+    shutil.copyfile(loader, folder / "loader.py")
     (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
     files = [path.relative_to(folder) for path in sorted(folder.rglob("*")) if path.is_file()]
     return Artifact(folder, tuple(files), sum(path.stat().st_size for path in model_files))

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import Any
@@ -12,8 +16,10 @@ from typing import Any
 import trials
 from trials.contract import FailureKind, TrialFailure, TrialSpec
 from trials.inference.replica import CLOSE, Place, Replica
+from trials.inference.serving import Turnstile
 
 _GRACE_S = 5.0
+_START_TOGETHER_S = 0.05
 
 
 class Fleet:
@@ -29,6 +35,17 @@ class Fleet:
             remote.send(method, arguments)
         mine = getattr(self.first, method)(*arguments)
         return [mine, *(remote.receive() for remote in self._others)]
+
+    def serve(self, window_s: float, folder: Path) -> list[Any]:
+        """``Replica.serve`` on all at the same time. Where a process ends meanwhile, nobody waits for it."""
+        path = folder / "turnstile"
+        turnstile = Turnstile.new(path, 1 + len(self._others))
+        begin_at_s = time.monotonic() + _START_TOGETHER_S
+        try:
+            with _on_a_death(turnstile.open) if self._others else nullcontext():
+                return self.each("serve", window_s, begin_at_s, path)
+        finally:
+            path.unlink(missing_ok=True)
 
     def __enter__(self) -> Fleet:
         return self
@@ -82,6 +99,16 @@ class _Remote:
         how = f"by signal {-code}" if code < 0 else f"with exit status {code}"
         kind = FailureKind.KILLED if code == -9 else FailureKind.CRASH
         return TrialFailure(kind, f"instance {self._instance} ended {how}; its last words are in the log")
+
+
+@contextmanager
+def _on_a_death(react: Callable[[], None]) -> Iterator[None]:
+    """Call ``react`` when a child of this process ends. Python runs it between two calls of the engine."""
+    before = signal.signal(signal.SIGCHLD, lambda *_: react())
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGCHLD, before)
 
 
 def _started(place: Place, connection: Connection) -> subprocess.Popen[bytes]:

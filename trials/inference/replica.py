@@ -114,8 +114,11 @@ class Replica:
         from trials.inference.serving import Turnstile, serve
         from trials.inference.speed import samples_rate
 
-        gate = Turnstile(turnstile, self.place.instances)
-        found = serve(self.engine, self._batches, window_s, begin_at_s, gate, self.place.instance)
+        gate = Turnstile(turnstile)
+        try:
+            found = serve(self.engine, self._batches, window_s, begin_at_s, gate, self.place.instance)
+        finally:
+            gate.pass_through(self.place.instance)  # the others would wait for ever
         rate = samples_rate(found, self.calls_per_pass, len(found.outputs))
         return found.outputs, rate
 

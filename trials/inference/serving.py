@@ -40,20 +40,27 @@ class Pass:
 class Turnstile:
     """One byte per replica in a shared file: set when the replica has done what it must; read in 0.1 us."""
 
-    def __init__(self, path: Path, instances: int) -> None:
-        if not path.exists() or path.stat().st_size != instances:
-            path.write_bytes(bytes(instances))
+    def __init__(self, path: Path) -> None:
         with path.open("r+b") as stream:
-            self._flags = mmap.mmap(stream.fileno(), instances)
-        self._instances = instances
+            self._flags = mmap.mmap(stream.fileno(), 0)
+
+    @classmethod
+    def new(cls, path: Path, instances: int) -> Turnstile:
+        """A closed one at this path, for so many replicas."""
+        path.write_bytes(bytes(instances))
+        return cls(path)
 
     def pass_through(self, instance: int) -> None:
-        """This replica has served enough."""
+        """This replica has served enough, or never will."""
         self._flags[instance] = 1
+
+    def open(self) -> None:
+        """Let everybody through: there is nothing to wait for any more."""
+        self._flags[:] = b"\1" * len(self._flags)
 
     @property
     def is_done(self) -> bool:
-        """True when every replica has."""
+        """True when every replica is through."""
         return self._flags.find(b"\0") < 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 from trials.context import TrialContext
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialFailure
 from trials.inference import quality
-from trials.inference.engine import Unsupported
+from trials.inference.engine import EngineSettings, Unsupported
 from trials.inference.fleet import Fleet
 from trials.inference.model import Served, joined, prepare
 from trials.inference.outputs import check_outputs
@@ -27,7 +28,6 @@ from trials.measurement.memory import HostMemory
 from trials.metrics import SAMPLES_NEEDED, Key, percentile_of, unit_of
 from trials.workloads.inference import DEFAULT_WINDOW_S
 
-_START_TOGETHER_S = 0.05
 _BUILD_METRICS = (Key.EXPORT_S, Key.CALIBRATION_S, Key.QUANTIZE_S, Key.COMPILE_S)
 
 
@@ -114,12 +114,10 @@ class Session:
             )
         self.memory.sample()
         window_s = float(self.spec.workload.get("window_s", DEFAULT_WINDOW_S))
-        turnstile = self.spec.trial_dir / "turnstile"
         load = load_now(self.cores)
-        found = fleet.each("serve", window_s, time.monotonic() + _START_TOGETHER_S, turnstile)
+        found = fleet.serve(window_s, self.spec.trial_dir)
         reason = contamination(load, load_now(self.cores))
         self.memory.sample()
-        turnstile.unlink(missing_ok=True)
         self._report_throughput(served, [rate for _, rate in found])
         if reason:
             self.facts["contaminated"] = reason
@@ -165,6 +163,7 @@ class Session:
     def _prove(self, fleet: Fleet) -> None:
         """What ran, and that each replica kept to its cores."""
         self.proof |= fleet.first.describe() | {"instances": len(self.places)}
+        self._check_kept(fleet.first.served.settings)
         cores = fleet.each("cores")
         self.proof["cores_by_instance"] = [list(held) for held in cores]
         for place, held in zip(self.places, cores, strict=True):
@@ -172,6 +171,20 @@ class Session:
                 raise Unsupported(
                     f"instance {place.instance} holds cores {place.cpus}, and threads of its engine may run on {held}"
                 )
+
+    def _check_kept(self, settings: EngineSettings) -> None:
+        """A pattern that keeps nothing is a slip, and would be taken for a layer that makes no difference."""
+        kept = self.proof["kept_layers"]
+        idle = [
+            pattern
+            for pattern in settings.keep_high_precision
+            if not any(map(replace(settings, keep_high_precision=(pattern,)).keeps, kept))
+        ]
+        if settings.is_quantised and idle:
+            layers = ", ".join(self.proof["quantised_layers"][:20])
+            raise Unsupported(
+                f"keep_high_precision: no layer that could be quantised matches {', '.join(idle)}; there are {layers}"
+            )
 
     def _weigh(self, first: Replica) -> None:
         """Size of the model's files, which are written for that and deleted.

@@ -287,6 +287,11 @@ def make_engine(name: str) -> Engine:
     return engine
 
 
+def forget_entries() -> None:
+    """Look for plugins again, after packages have been installed or removed."""
+    _entries.cache_clear()
+
+
 @cache
 def _entries() -> Mapping[str, EngineEntry]:
     from importlib.metadata import entry_points

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trials.inference.artifact import write_artifact
+from trials.inference.artifact import LOADERS, write_artifact
 from trials.inference.engine import (
     Artifact,
     Batch,
@@ -92,7 +92,7 @@ class AotInductorEngine:
             "outputs": self._source.outputs,
             "is_quantised": self._settings.is_quantised,
         }
-        return write_artifact(folder, files, "aot_inductor", settings)
+        return write_artifact(folder, files, LOADERS / "aot_inductor.py", settings)
 
     def close(self) -> None:
         """Unload the packages."""

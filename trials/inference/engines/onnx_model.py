@@ -39,12 +39,12 @@ class OnnxGraph:
         }
 
 
-def load_graph(source: ModelSource, folder: Path) -> OnnxGraph:
+def load_graph(source: ModelSource) -> OnnxGraph:
     """The source's ONNX file, or its module exported; every layer and its weight named after the module.
 
     Raises Unsupported where the module cannot be exported, or the file fixes an axis that must vary.
     """
-    model = onnx.load(source.onnx) if source.onnx else _exported(source, folder)
+    model = onnx.load(source.onnx) if source.onnx else _exported(source)
     _name_layers(model.graph)
     return OnnxGraph(model, _dimensions(model.graph, source))
 
@@ -73,7 +73,7 @@ def layer_of(weight: str) -> str:
     return weight.rpartition(_WEIGHT)[0]
 
 
-def _exported(source: ModelSource, folder: Path) -> ModelProto:
+def _exported(source: ModelSource) -> ModelProto:
     import torch
 
     from trials.inference.engines.torch_model import dynamic_shapes
@@ -95,9 +95,8 @@ def _exported(source: ModelSource, folder: Path) -> ModelProto:
     except Exception as error:
         traceback.print_exc()
         raise Unsupported(f"the ONNX exporter refuses the model: {first_line(error)}") from error
-    path = folder / "exported.onnx"
-    program.save(path)
-    return onnx.load(path)
+    model: ModelProto = program.model_proto
+    return model
 
 
 def _name_layers(graph: GraphProto) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 import onnx
 import onnxruntime
 
-from trials.inference.artifact import write_artifact
+from trials.inference.artifact import LOADERS, write_artifact
 from trials.inference.engine import (
     Artifact,
     Batch,
@@ -59,7 +59,7 @@ class OnnxRuntimeEngine:
         self._provider = settings.provider or "cpu"
         _check_provider(self._provider)
         with phase("export_s"):
-            graph = load_graph(source, folder)
+            graph = load_graph(source)
         self._layers: tuple[str, ...] = ()
         if settings.is_quantised:
             from trials.inference.engines.onnx_quantise import quantise
@@ -117,7 +117,7 @@ class OnnxRuntimeEngine:
             ],
             "outputs": self._source.outputs,
         }
-        return write_artifact(folder, [model], "onnxruntime", settings)
+        return write_artifact(folder, [model], LOADERS / "onnxruntime.py", settings)
 
     def close(self) -> None:
         """Drop the sessions."""
@@ -158,7 +158,7 @@ class OnnxRuntimeEngine:
                 traceback.print_exc()
                 raise Unsupported(f"onnxruntime refuses the model: {first_line(error)}") from error
             raise
-        _check_no_fallback(session, self._provider)
+        check_no_fallback(session, self._provider)
         return _Session(session, sizes, optimised if optimised.exists() else None)
 
     def _proof(self) -> GraphProof:
@@ -175,7 +175,8 @@ def _check_provider(provider: str) -> None:
         )
 
 
-def _check_no_fallback(session: Any, provider: str) -> None:
+def check_no_fallback(session: Any, provider: str) -> None:
+    """Unsupported where the session runs elsewhere than asked: ONNX Runtime only logs that a library is missing."""
     first = session.get_providers()[0]
     if first != _PROVIDERS[provider][0]:
         raise Unsupported(

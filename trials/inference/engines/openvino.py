@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import openvino
 
-from trials.inference.artifact import write_artifact
+from trials.inference.artifact import LOADERS, write_artifact
 from trials.inference.engine import (
     Artifact,
     Batch,
@@ -87,7 +87,9 @@ class OpenVinoEngine:
             "axes": {name: dict(axes) for name, axes in self._source.axes.items()},
             "outputs": self._source.outputs,
         }
-        return write_artifact(folder, [folder / "model.xml", folder / "model.bin"], "openvino", settings)
+        return write_artifact(
+            folder, [folder / "model.xml", folder / "model.bin"], LOADERS / "openvino.py", settings
+        )
 
     def close(self) -> None:
         """Drop the compiled models."""
@@ -150,7 +152,7 @@ def _converted(source: ModelSource, folder: Path) -> Any:
         from trials.inference.engines.onnx_model import load_graph, save_graph
 
         path = folder / "named.onnx"
-        save_graph(load_graph(source, folder), path)
+        save_graph(load_graph(source), path)
         model = openvino.convert_model(path)
     else:
         model = _from_module(source)

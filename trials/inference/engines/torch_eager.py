@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from trials.inference.artifact import write_artifact
+from trials.inference.artifact import LOADERS, write_artifact
 from trials.inference.engine import (
     Artifact,
     Batch,
@@ -66,7 +66,7 @@ class TorchEngine:
         return write_artifact(
             folder,
             [folder / "model.pt2"],
-            "torch_export",
+            LOADERS / "torch_export.py",
             {
                 "compile": compile_options,
                 "is_dynamic": is_dynamic,
