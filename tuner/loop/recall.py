@@ -36,7 +36,8 @@ def observation_of(trial: TrialResult, objectives: Sequence[Objective]) -> Obser
         failure_kind=trial.failure_kind,
         values=values,
         violations=tuple(limit.gap for limit in trial.limits),
-        cost_s=trial.phases.get("wall_s", 0.0),
+        # how long it took until it was cut is not what a whole trial costs
+        cost_s=0.0 if trial.outcome is Outcome.PRUNED else trial.phases.get("wall_s", 0.0),
         errors=tuple(error for _, error in rows),
         partial=tuple(value for value, _ in rows) if values is None else (),
     )

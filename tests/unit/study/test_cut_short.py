@@ -118,6 +118,7 @@ def test_a_sampler_is_told_that_it_was_cut_and_what_was_known(
     bench.run(cuttable(trials=9), measured, stages=on_the_way)
     last = told[-1]
     assert (last.outcome, last.values, last.failure_kind) == (Outcome.PRUNED, None, None)
+    assert last.cost_s == 0.0, "what a whole trial costs is not known"
     assert last.partial == pytest.approx(TRUTH[last.config["x"]]), "a loss on the way is carried to the end"
     assert all(error is not None and 0 <= error < 1 for error in last.errors)
     assert told[0].errors[0] is not None
@@ -157,3 +158,17 @@ def test_another_generation_does_not_take_over_what_was_cut(bench: Bench) -> Non
     again = bench.record()
     assert again.generation == 2
     assert all(trial.reused_from is None for trial in again.trials if trial.config in cut)
+
+
+def test_what_the_default_sampler_expected_is_recorded_beside_what_came(bench: Bench) -> None:
+    file = cuttable(trials=14, sampler="auto")
+    bench.run(file, measured, stages=on_the_way)
+    late = [trial for trial in bench.record().trials if trial.number >= 11]
+    assert all(trial.forecast is not None for trial in late)
+    for trial in late:
+        assert trial.proposed_by in ("explore", "exploit")
+        assert trial.forecast is not None and trial.forecast.probability_ok is not None
+        assert 0 <= trial.forecast.probability_ok <= 1
+        assert set(trial.forecast.expected) == {FAST, LOSS}
+        for value, low, high in trial.forecast.expected.values():
+            assert low <= value <= high
