@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +29,7 @@ class LoadSample:
 def load_now() -> LoadSample:
     """Read /proc (about 0.3 ms); call it at window edges only."""
     cores = os.sched_getaffinity(0)
-    return LoadSample(time.monotonic(), _busy_s(cores), _own_s(), len(cores))
+    return LoadSample(time.monotonic(), _busy_s(cores), cpu_s(process_tree()), len(cores))
 
 
 def foreign_share(begin: LoadSample, end: LoadSample) -> float:
@@ -67,10 +67,10 @@ def _busy_s(cores: Collection[int]) -> float:
     return total / _TICKS_PER_S
 
 
-def _own_s() -> float:
-    """CPU time of this process tree, of children already ended and waited for too."""
+def cpu_s(pids: Iterable[int]) -> float:
+    """CPU time of these processes, of children already ended and waited for too."""
     ticks = 0
-    for pid in process_tree():
+    for pid in pids:
         try:
             after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:  # the process ended meanwhile

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 _SHIPPED = {
     "training": "trials.workloads.training:TrainingWorkload",
     "command": "trials.workloads.command:CommandWorkload",
+    "serving": "trials.workloads.serving:ServingWorkload",
 }
 ENTRY_POINT_GROUP = "tuner.workloads"
 
