@@ -1,7 +1,7 @@
 """The largest load that meets the service level, by a short ramp that does not take for granted that more is worse.
 
-Levels double until the server no longer keeps up with what comes; a level that is missed although the server kept up
-does not end the ramp (batching can make a higher load answer faster), only falling behind does. Then the gap between
+Levels double until the server no longer keeps up with what comes. A level that is missed although the server kept up
+does not end the ramp (batching can make a higher load answer faster); two in a row do. Then the gap between
 the largest level met and the smallest one missed above it is halved, in ratios, and the largest level met is measured
 once more: that window's numbers are the result. Where that one misses, the next smaller level met takes its place.
 """
@@ -20,6 +20,7 @@ from trials.serving.window import Window
 KEPT_UP = 0.9
 """A server that completes less than this share of what comes falls behind."""
 CLOSE_ENOUGH = 1.1
+MISSES_IN_A_ROW = 2
 LOWEST_SHARE = 1 / 16
 """How far below the first level a level is looked for where that one is missed."""
 
@@ -57,9 +58,11 @@ class Ramp:
         return self._confirmed()
 
     def _double_from(self, level: float) -> None:
+        in_a_row = 0
         while self._may_go_on():
             probe = self._try(level)
-            if probe.is_behind or level >= (self.find.high or math.inf):
+            in_a_row = 0 if probe.is_met else in_a_row + 1
+            if probe.is_behind or in_a_row >= MISSES_IN_A_ROW or level >= (self.find.high or math.inf):
                 return
             level = self._legal(min(2 * level, self.find.high or math.inf))
 

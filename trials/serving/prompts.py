@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from random import Random
@@ -14,6 +15,7 @@ from trials.serving.lengths import Length
 from trials.serving.load_settings import PromptSettings
 
 PARTS = ("prompt", "messages", "body")
+_GOLDEN = 0.618
 
 
 class Prompts:
@@ -23,13 +25,18 @@ class Prompts:
         self._settings, self._seed = settings, seed
         self._rows: list[Prompt] = []
         self._words: list[str] = []
+        self._offset = 0
         self._prefixes: list[list[str]] = []
         if settings.is_text:
             self._words = Path(str(settings.source)).read_text(encoding="utf-8").split()
             if not self._words:
                 raise TrialFailure(FailureKind.CRASH, f"{settings.source} holds no word")
+            self._offset = Random(f"{seed} offset").randrange(len(self._words))
             self._prefixes = [
-                self._cut(Random(f"{seed} prefix {number}"), settings.shared_prefix_words)
+                self._cut(
+                    Random(f"{seed} prefix {number}").randrange(len(self._words)),
+                    settings.shared_prefix_words,
+                )
                 for number in range(settings.shared_prefixes)
             ]
         else:
@@ -51,13 +58,21 @@ class Prompts:
             return row if row.output_tokens is not None or limit is None else _limited(row, limit)
         count = words or _drawn(settings.words, random) or 1
         prefix = random.choice(self._prefixes)
-        text = " ".join([*prefix, *self._cut(random, count)])
-        later = tuple(" ".join(self._cut(random, count)) for _ in range(settings.turns - 1))
+        text = " ".join([*prefix, *self._cut(self._place(number), count)])
+        places = [random.randrange(len(self._words)) for _ in range(settings.turns - 1)]
+        later = tuple(" ".join(self._cut(place, count)) for place in places)
         return Prompt(text=text, output_tokens=limit, follow_ups=later)
 
-    def _cut(self, random: Random, count: int) -> list[str]:
-        """So many words from a random place, from the start again where the text ends."""
-        begin = random.randrange(len(self._words))
+    def _place(self, number: int) -> int:
+        """Where a prompt begins: scattered over the text, and none twice before every word began one, since a
+        repeated prompt would be answered out of a cache.
+        """
+        size = len(self._words)
+        stride = next(n for n in range(max(1, int(size * _GOLDEN)), 2 * size + 1) if math.gcd(n, size) == 1)
+        return (self._offset + number * stride) % size
+
+    def _cut(self, begin: int, count: int) -> list[str]:
+        """So many words from there on, from the start again where the text ends."""
         cut = self._words[begin : begin + count]
         while len(cut) < count:
             cut = cut + self._words[: count - len(cut)]

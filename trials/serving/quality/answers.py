@@ -50,11 +50,11 @@ def retrieval(asker: Asker, settings: QualitySettings) -> Scores:
         better = sum(score > scores[number] for score in scores)
         reciprocal.append(1.0 / (1 + better))
     first = [float(value == 1.0) for value in reciprocal]
-    metrics = {
+    metrics: dict[str, MetricValue] = {
         Key.RECIPROCAL_RANK: mean_of(reciprocal, unit_of(Key.RECIPROCAL_RANK), "queries"),
         Key.ACCURACY: mean_of(first, unit_of(Key.ACCURACY), "queries whose document came first"),
     }
-    return dict(metrics), {Key.RECIPROCAL_RANK: tuple(reciprocal), Key.ACCURACY: tuple(first)}
+    return metrics, {Key.RECIPROCAL_RANK: tuple(reciprocal), Key.ACCURACY: tuple(first)}
 
 
 def by_function(asker: Asker, settings: QualitySettings) -> Scores:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from trials.contract import FailureKind, TrialFailure
+from trials.contract import FailureKind, MetricValue, TrialFailure
 from trials.serving.quality.answers import Scores, by_function, exact_match, retrieval
 from trials.serving.quality.asking import Asker
 from trials.serving.quality.logprobs import multiple_choice, perplexity
@@ -22,7 +22,8 @@ _JUDGES: dict[str, Callable[[Asker, QualitySettings], Scores]] = {
 
 def evaluate(asker: Asker, settings: QualitySettings) -> Scores:
     """Metrics with intervals, and the numbers of single examples; TrialFailure where one is not finite."""
-    metrics, examples = {}, {}
+    metrics: dict[str, MetricValue] = {}
+    examples: dict[str, tuple[float, ...]] = {}
     for name, judge in _JUDGES.items():
         if getattr(settings, name):
             found, each = judge(asker, settings)

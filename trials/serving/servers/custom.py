@@ -47,7 +47,7 @@ class CustomServer:
         for key in ("launch", "stop"):
             if reader.raw.get(key) is not None:
                 found[key] = _words(reader, key, folder)
-        if launch is not None and "launch" in found and not _names_port(found["launch"]):
+        if found.get("launch") and not _names_port(found["launch"]):
             reader.problem("launch", "does not say {port}", "each trial has a free port of its own")
         health = reader.text("health", "write health: /health")
         if health is None and reader.raw.get("health") is None:
