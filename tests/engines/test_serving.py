@@ -10,8 +10,6 @@ import pytest
 from tests.serving import serve
 from trials.contract import FailureKind, Outcome
 
-GENEROUS = {"max_failed_pct": 0}
-
 
 def metric(measurement: object, key: str) -> float:
     return measurement.metrics[key].value  # type: ignore[attr-defined, no-any-return]
@@ -50,12 +48,11 @@ def test_engine_arguments_and_parameters_reach_the_launch_line(tmp_path: Path) -
 def test_a_stall_shows_in_full_in_the_tail_of_an_open_loop(tmp_path: Path) -> None:
     """With a request every 10 ms, a stall of 0.5 s delays the 50 that come meanwhile by 0.25 s on average."""
     load = {"request_rate_per_s": 100, "requests": 200, "warmup_requests": 20}
-    calm = serve(tmp_path, api="http", load=load)
     stalled = serve(tmp_path, ["--stall-at", 60, "--stall-s", 0.5], api="http", load=load)
     assert metric(stalled, "latency_p99_ms") >= 430
     assert metric(stalled, "latency_p90_ms") >= 200
-    assert metric(stalled, "latency_p50_ms") < 200
-    assert metric(calm, "unfinished_requests") == metric(stalled, "unfinished_requests") == 0
+    assert metric(stalled, "latency_p50_ms") < metric(stalled, "latency_p90_ms") / 2
+    assert metric(stalled, "unfinished_requests") == 0
 
 
 def test_an_open_loop_beyond_the_server_counts_what_was_never_answered(tmp_path: Path) -> None:
@@ -97,15 +94,15 @@ def test_the_load_of_several_processes_is_one_load(tmp_path: Path) -> None:
 
 
 def test_the_capacity_under_a_service_level_is_found(tmp_path: Path) -> None:
-    """One place and 20 ms a request: 50/s are the end, and a wait of 70 ms is over well before that."""
-    load = {"find": "request_rate_per_s", "find_from": 8, "requests": 60, "probes": 5, "max_failed_pct": 100}
-    found = serve(
-        tmp_path, ["--slots", 1, "--delay-ms", 20], api="http", load=load, slo={"latency_p90_ms": 70}
-    )
+    """One place and 10 ms a request: 100/s are the end."""
+    load = {"find": "request_rate_per_s", "find_from": 25, "requests": 50, "probes": 5, "max_failed_pct": 100}
+    options = ["--slots", 1, "--delay-ms", 10]
+    found = serve(tmp_path, options, api="http", load=load, slo={"latency_p90_ms": 300})
     assert found.outcome is Outcome.COMPLETE, found.message
-    assert 4 < metric(found, "capacity_requests_per_s") < 50
-    assert metric(found, "latency_p90_ms") <= 70
+    assert metric(found, "capacity_requests_per_s") < 115
+    assert metric(found, "latency_p90_ms") <= 300
     assert len(found.facts["probes"]) >= 3
+    assert any(not probe["is_met"] for probe in found.facts["probes"])
 
 
 def test_answers_are_judged_through_the_same_server(tmp_path: Path) -> None:

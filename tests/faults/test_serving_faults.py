@@ -87,7 +87,7 @@ def test_a_port_that_somebody_else_took_is_left_to_them(
 
 def test_a_load_generator_beyond_its_own_ceiling_says_so(tmp_path: Path) -> None:
     load = {"request_rate_per_s": 60_000, "requests": 20_000, "warmup_requests": 0, "max_failed_pct": 100}
-    found = serve(tmp_path, api="http", load=load)
+    found = serve(tmp_path, api="http", load=load, is_patient=False)
     assert found.failure_kind is FailureKind.UNSTABLE, found.message
     assert "load generator" in found.message
 

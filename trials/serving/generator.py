@@ -28,6 +28,9 @@ SETTLE_S = 10.0
 """How long requests outside the window are waited for; a server busy with them would disturb what comes next."""
 REFUSALS = 3
 """After so many refused connections in a row nobody is there any more."""
+HOPELESS_S = 2.0
+"""A generator so far behind its schedule will not catch up, and what waits to be sent would fill the memory."""
+SATURATED = "the load generator was saturated"
 _HEARTBEAT_S = 0.05
 _LONGEST_WINDOW = 3.0
 """A closed window that lacks requests grows up to so many times its duration."""
@@ -193,9 +196,13 @@ class _Generator:
             prompt = self._prompts.prompt(phase.first + number, arrival.words, arrival.output_tokens)
             body, is_counted = self._api.body(prompt), first <= number < last
             await self._until(due_s)
-            if self._is_over(due_s):
+            late_s = time.monotonic() - due_s
+            if late_s > HOPELESS_S:
+                recording.cut = f"{SATURATED}: it is {late_s:.1f} s behind its own schedule"
+                self._done.set()
+            if self._is_over():
                 break
-            recording.lags_s.append(time.monotonic() - due_s)
+            recording.lags_s.append(late_s)
             self._counted += is_counted
             task = asyncio.create_task(self._ask(prompt, body, due_s, is_counted=is_counted))
             tasks.add(task)
@@ -216,21 +223,24 @@ class _Generator:
         return iter([*trace, end]), last
 
     async def _until(self, due_s: float) -> None:
-        """Wait for the time of a request, or for the end of the load."""
+        """Wait for the time of a request, or for the end of the load; answers are taken in also when it is late."""
+        await asyncio.sleep(0)
         while (left_s := due_s - time.monotonic()) > 0 and not self._done.is_set():
             if left_s <= 1.0:
                 await asyncio.sleep(left_s)
-            elif self._is_over(time.monotonic()):
+            elif self._is_over():
                 return
             else:
                 await asyncio.sleep(1.0)
 
-    def _is_over(self, now_s: float) -> bool:
+    def _is_over(self) -> bool:
         """Whether the window is behind and nothing counted is under way, or was waited for long enough."""
         end_s = self._recording.end_s
         if self._done.is_set():
             return True
-        return end_s is not None and (self._counted <= 0 or now_s > end_s + self._phase.drain_s)
+        if end_s is None:
+            return False
+        return self._counted <= 0 or time.monotonic() > end_s + self._phase.drain_s
 
     async def _drain(self, tasks: set[asyncio.Task[None]]) -> None:
         """After a trace, or where this process's share ended first: what is counted is still waited for."""

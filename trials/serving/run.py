@@ -16,6 +16,7 @@ from trials.metrics import Key, unit_of
 from trials.serving import report
 from trials.serving.capacity import Probe, Ramp, fell_behind
 from trials.serving.client import Target
+from trials.serving.generator import SATURATED
 from trials.serving.load_settings import RATE, Load
 from trials.serving.loading import Loader
 from trials.serving.process import LOG_FILE, ServerProcess, start_on_free_port
@@ -130,7 +131,8 @@ class _ServingTrial:
             cut = next((one.cut for one in recordings if one.cut), "")
             busy = max(one.cpu_share for one in recordings)
             said = cut or f"the load never reached its window (the load generator was {busy:.0%} busy)"
-            raise TrialFailure(FailureKind.CRASH if cut else FailureKind.UNSTABLE, server.with_tail(said))
+            is_ours = not cut or cut.startswith(SATURATED)
+            raise TrialFailure(FailureKind.UNSTABLE if is_ours else FailureKind.CRASH, server.with_tail(said))
         self._sample_memory(server)
         self._note(server, window, counters, spent_s / (after.at_s - before.at_s))
         disturbed = contamination(before, after)
@@ -160,7 +162,12 @@ class _ServingTrial:
 
         def probe(level: float) -> Probe:
             load = self.load.at(find.what, level)
-            window = self._loaded(server, load, _PROBE_DRAIN_S)
+            try:
+                window = self._loaded(server, load, _PROBE_DRAIN_S)
+            except TrialFailure as failure:
+                if failure.kind is not FailureKind.UNSTABLE:
+                    raise
+                return Probe(level, (failure.message,), is_behind=True, window=None)
             if not window.served:
                 return Probe(level, ("no request was answered",), is_behind=True, window=window)
             is_behind = fell_behind(window, load.rate) or report.saturation(window) is not None

@@ -42,7 +42,7 @@ def test_the_edge_is_found_within_a_tenth_wherever_the_ramp_starts() -> None:
                 start
             )  # type: ignore[misc]
             assert capacity / 1.12 <= final.level <= capacity, (capacity, start)
-            assert metric.value == pytest.approx(final.level, rel=0.02)
+            assert metric.value == pytest.approx(final.level, rel=0.05)
             assert metric.high is not None
             assert metric.low is not None
             assert metric.low <= capacity <= metric.high * 1.02
