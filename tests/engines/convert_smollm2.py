@@ -10,9 +10,9 @@ import importlib.util
 import math
 import sys
 from pathlib import Path
+from pydoc_data.topics import topics
 
 import torch
-from pydoc_data.topics import topics
 from transformers import AutoModelForCausalLM, AutoTokenizer, LlamaConfig, LlamaForCausalLM
 
 SAMPLE = Path("/usr/share/common-licenses/Apache-2.0")  # on Debian and its children

@@ -87,7 +87,7 @@ class _Generator:
         self._prompts = Prompts(phase.load.prompts, phase.seed)
         self._recording = Recording()
         self._done = asyncio.Event()
-        self._refused = self._ended = self._counted = 0
+        self._refused = self._unanswered = self._ended = self._counted = 0
 
     async def run(self) -> Recording:
         async with Client(self._phase.target, self._load.request_timeout_s) as self._client:
@@ -120,11 +120,23 @@ class _Generator:
     async def _send(self, exchange: Exchange, body: bytes) -> None:
         self._recording.exchanges.append(exchange)
         await self._client.send(exchange, body)
-        self._refused = self._refused + 1 if exchange.error == "refused" else 0
-        if self._refused >= REFUSALS and not self._done.is_set():
-            self._recording.cut = exchange.message
-            self._done.set()
+        self._give_up_on_silence(exchange)
         self._after(exchange)
+
+    def _give_up_on_silence(self, exchange: Exchange) -> None:
+        """Nobody listens any more, or nobody has answered anything: waiting for the rest would tell no more."""
+        self._refused = self._refused + 1 if exchange.error == "refused" else 0
+        if self._unanswered >= 0:
+            self._unanswered = self._unanswered + 1 if exchange.error == "timeout" else -1
+        why = ""
+        if self._refused >= REFUSALS:
+            why = exchange.message
+        elif self._unanswered >= max(REFUSALS, self._load.concurrency or 0):
+            limit_s = self._load.request_timeout_s
+            why = f"none of the first {self._unanswered} requests was answered within {limit_s:g} s"
+        if why and not self._done.is_set():
+            self._recording.cut = why
+            self._done.set()
 
     def _next_turn(self, exchange: Exchange, user: str) -> Prompt | None:
         """The prompt with the answer and the user's next words; None where there was no answer."""

@@ -14,12 +14,14 @@ from trials.measurement.load import contamination, cpu_s, load_now
 from trials.measurement.memory import largest_resident_bytes, proportional_bytes
 from trials.metrics import Key, unit_of
 from trials.serving import report
+from trials.serving.apis.base import MODEL
 from trials.serving.capacity import Probe, Ramp, fell_behind
 from trials.serving.client import Target
 from trials.serving.generator import SATURATED
 from trials.serving.load_settings import RATE, Load
 from trials.serving.loading import Loader
 from trials.serving.process import LOG_FILE, ServerProcess, start_on_free_port
+from trials.serving.prompts import Prompts
 from trials.serving.quality.asking import Asker
 from trials.serving.quality.evaluate import evaluate
 from trials.serving.window import Window
@@ -78,7 +80,7 @@ class _ServingTrial:
         self.metrics[Key.STARTUP_S] = started
         headers = {name: self.secrets.reveal(text) for name, text in settings.headers.items()}
         base = server.launch.base_url
-        path = settings.path.replace("{model}", self.name)
+        path = settings.path.replace(MODEL, self.name)
         self.loader = Loader(
             Target(base + path, headers), settings.api.name, self.name, self.context.spec.seed,
             self.load.client_processes, self.client_cpus,
@@ -209,6 +211,7 @@ class _ServingTrial:
         self.facts |= {
             "load": {"concurrency": load.concurrency, "request_rate_per_s": load.rate, "trace": load.trace},
             "window_s": round(window.seconds, 3),
+            "distinct_prompts": Prompts(load.prompts, self.context.spec.seed).distinct,
             "client_cpu_share": round(window.cpu_share, 3),
             **({"tokens_counted_by": tokens} if tokens else {}),
             **({"prompt_tokens_mean": round(sum(prompts) / len(prompts), 1)} if prompts else {}),
@@ -240,7 +243,7 @@ class _ServingTrial:
         return {
             "server": self.settings.server.name,
             "arguments": server.shown_arguments(),
-            "url": server.launch.base_url + self.settings.path.replace("{model}", self.name),
+            "url": server.launch.base_url + self.settings.path.replace(MODEL, self.name),
             "api": self.settings.api.name,
             "server_cores": list(self.server_cpus) if server.is_ours else [],
         }

@@ -14,6 +14,7 @@ from typing import Any
 
 from trials.metrics import Key
 from trials.serving.apis import Api, api
+from trials.serving.apis.base import MODEL
 from trials.serving.load_settings import CONCURRENCY, RATE, Load, read_load
 from trials.serving.quality.settings import QualitySettings, read_quality
 from trials.serving.reading import Reader, shown
@@ -160,11 +161,14 @@ def read_section(
     if load.find and not slo:
         reader.problem("load.find", "looks for the largest load that meets slo, and there is none", "add slo")
     kind = api(_api_name(reader, found))
+    path = reader.text("path") or kind.path
+    if MODEL in path and not section.get("model"):
+        reader.problem("model", f"is missing: {path} names it", "write the model's name")
     _check_goals(reader, kind, slo, quality)
     settings = ServingSettings(
         found,
         kind,
-        reader.text("path") or kind.path,
+        path,
         _headers(reader),
         reader.seconds("start_timeout", DEFAULT_START_TIMEOUT_S) or DEFAULT_START_TIMEOUT_S,
         load,

@@ -79,6 +79,7 @@ def test_the_good_section_has_no_problem(problems: Problems) -> None:
         ({"quality": {"perplexity_on": "none.txt"}}, "quality.perplexity_on", "is not a file"),
         ({"quality": {"function": "score"}}, "quality.function", "no function"),
         ({"api": "kserve", "quality": {"retrieval": "none"}}, "quality.retrieval", "use a function"),
+        ({"api": "kserve"}, "model", "names it"),
         ({"headers": {"a": 1}}, "headers", "no header"),
         ({"env": {"a-b": "1"}}, "env", "no variable"),
     ],

@@ -11,6 +11,7 @@ from typing import Any
 from trials.contract import FailureKind, TrialFailure
 from trials.serving import event_loop
 from trials.serving.apis import Api, api
+from trials.serving.apis.base import MODEL
 from trials.serving.client import Target, ask_all
 from trials.serving.exchange import Answer, BadAnswer, Prompt
 from trials.serving.window import read_answer
@@ -36,7 +37,7 @@ class Asker:
         Another protocol or path may be named, for example to read log-probabilities.
         """
         spoken: Api = api(api_name or self.api_name)(self.model, {})
-        target = Target(self.base_url + (path or self.path).replace("{model}", self.model), self.headers)
+        target = Target(self.base_url + (path or self.path).replace(MODEL, self.model), self.headers)
         bodies = [(prompt, spoken.body(prompt)) for prompt in prompts]
         answers = []
         for number, exchange in enumerate(
