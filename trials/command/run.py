@@ -161,7 +161,7 @@ class _Command:
         return Measurement(Outcome.COMPLETE, metrics=metrics, proof=proof, warnings=tuple(reported.problems))
 
     def _broken(self, ended: Ended, metrics: Mapping[str, MetricValue], proof: dict[str, Any]) -> Measurement:
-        kind, said = _ending(ended.status, self._is_shell)
+        kind, said = ending(ended.status, self._is_shell)
         kept = {"metrics_before_failure": _plain(metrics)}
         return Measurement.failed(kind, self._with_tail(said), proof=proof, facts=kept)
 
@@ -187,7 +187,7 @@ def _own_metrics(ended: Ended, *, has_gpus: bool) -> dict[str, MetricValue]:
     return found if has_gpus else {**found, Key.PEAK_MEMORY_GIB.value: memory}
 
 
-def _ending(status: int, is_shell: bool) -> tuple[FailureKind, str]:
+def ending(status: int, is_shell: bool) -> tuple[FailureKind, str]:
     """The failure kind of a status that is not 0. A shell reports a signal as 128 + its number."""
     number = -status if status < 0 else status - _SHELL_SIGNAL_BASE if is_shell else 0
     try:

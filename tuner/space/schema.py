@@ -50,7 +50,7 @@ def _own_sections() -> dict[str, Any]:
             "type": "object",
             "description": "what one trial runs",
             "required": ["kind"],
-            "properties": {"kind": {"type": "string", "examples": ["training", "inference", "command"]}},
+            "properties": {"kind": {"type": "string", "examples": ["training", "inference", "serving", "command"]}},
         },
         "parameters": {
             "$ref": "#/$defs/parameters",

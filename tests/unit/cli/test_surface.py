@@ -111,7 +111,7 @@ def test_a_light_command_loads_nothing_heavy(arguments: list[str], workplace: Pa
         (["show", "x", "--watch", "--json"], "leave out OTHER and --json"),
         (["try", "x"], "missing argument 'KEY=VALUE...'"),
         (["export", "x", "--trial", "-1"], "'-1' is not a whole number of at least 0"),
-        (["export", "x", "--to", "toml"], "--to toml: no such format; there are json, yaml, csv, optuna, mlflow"),
+        (["export", "x", "--to", "toml"], "--to toml: no such format; there are json, vllm, yaml, csv, optuna, mlflow"),
         (["export", "x", "--pick", "best"], "--pick best: no such rule; write knee, first_objective"),
         (["export", "x", "--pick", "maximize"], "maximize:METRIC"),
         (["export", "x", "--pick", "knee", "--trial", "1"], "--pick and --trial: use one of them"),
