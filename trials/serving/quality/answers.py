@@ -47,8 +47,9 @@ def retrieval(asker: Asker, settings: QualitySettings) -> Scores:
     reciprocal = []
     for number, query in enumerate(queries):
         scores = [_dot(query, document) for document in documents]
-        better = sum(score > scores[number] for score in scores)
-        reciprocal.append(1.0 / (1 + better))
+        # a tie counts against it, or a server that gives everything the same vector would be right
+        not_worse = sum(score >= scores[number] for score in scores)
+        reciprocal.append(1.0 / max(1, not_worse))
     first = [float(value == 1.0) for value in reciprocal]
     metrics: dict[str, MetricValue] = {
         Key.RECIPROCAL_RANK: mean_of(reciprocal, unit_of(Key.RECIPROCAL_RANK), "queries"),
