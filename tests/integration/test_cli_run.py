@@ -159,6 +159,7 @@ def test_ctrl_c_ends_a_verification_at_once(folder: Path, finished: subprocess.C
     middle = folder / "verifying"
     code = f"import pathlib, time; pathlib.Path({str(middle)!r}).touch(); time.sleep(300)"
     document["verify"]["workload"]["run"] = ["{python}", "-c", code]
+    document["provenance"]["verify_sha256"] = verify_digest(document["verify"])
     (folder / "slow.json").write_text(json.dumps(document))
     run = Running(folder, "verify", "slow.json")
     run.wait_for("verifying")
