@@ -168,3 +168,10 @@ def test_of_equal_trials_no_more_than_one_in_a_thousand_is_cut() -> None:
             values = {"samples_per_s": fast(speed, sd), "accuracy": Guess(final, final * sd, 2)}
             seen.append(Finished(number, values, True, {0.1: {"accuracy": early}}))
     assert cut <= 0.002 * asked
+
+
+@pytest.mark.parametrize("sentinel", [-1e16, -1e18, -1e30, -1.7e308])
+def test_an_early_value_that_stands_for_nothing_yet_cuts_nobody(sentinel: float) -> None:
+    seen = [finished(number, 100, 0.6 + 0.02 * number, sentinel) for number in range(12)]
+    nothing_yet = Partial(0.1, {}, {"accuracy": sentinel})
+    assert should_cut(seen, nothing_yet, (GOOD,)) is None

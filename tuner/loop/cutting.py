@@ -37,6 +37,8 @@ FEWEST_FINISHED = 8
 """Finished trials before their spread says what an unknown quality may be."""
 MODEL_DEGREES = 4.0
 """Of Student's t for what a model expects: one in a thousand is then 7 of its standard deviations, not 3."""
+_FINEST = 1e-3
+"""Of the spread of final values: early values that are rounded more coarsely tell nothing about them."""
 _Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
@@ -144,8 +146,18 @@ def _carried(metric: str, partial: Partial, seen: Sequence[Finished]) -> Guess |
     if now > 0 and all(early > 0 and late > 0 for early, late in pairs):
         gain = _predicted([late / early for early, late in pairs])
         return Guess(now * gain.value, now * (gain.error or 0.0), gain.degrees)
+    if _drowns([now, *(early for early, _ in pairs)], [late for _, late in pairs]):
+        return None
     gain = _predicted([late - early for early, late in pairs])
     return Guess(now + gain.value, gain.error, gain.degrees)
+
+
+def _drowns(early: Sequence[float], late: Sequence[float]) -> bool:
+    """Whether early values are so large, as -1e18 for "nothing yet", that a gain has lost the digits of the end.
+
+    Such gains seem to be all the same, and the end would seem certain.
+    """
+    return max(map(math.ulp, early)) > _FINEST * standard_deviation(late)
 
 
 def _predicted(values: Sequence[float]) -> Guess:
