@@ -55,7 +55,7 @@ def run(context: TrialContext) -> Measurement:
         measurement = Measurement.failed(failure.kind, failure.message)
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it ends as a typed outcome
         traceback.print_exc()
-        measurement = Measurement.failed(_kind_of(error), f"{type(error).__name__}: {error}".strip()[:2000])
+        measurement = Measurement.failed(kind_of(error), f"{type(error).__name__}: {error}".strip()[:2000])
     context.phases["total_s"] = time.monotonic() - context.started_at
     return dataclasses.replace(
         measurement,
@@ -64,7 +64,7 @@ def run(context: TrialContext) -> Measurement:
     )
 
 
-def _kind_of(error: Exception) -> FailureKind:
+def kind_of(error: Exception) -> FailureKind:
     """Classified by type, never by searching a message for a word; torch is not imported to ask."""
     names = {base.__name__ for base in type(error).__mro__}
     if names & {"OutOfMemoryError", "MemoryError"}:

@@ -19,6 +19,7 @@ from enum import StrEnum
 from statistics import NormalDist, fmean, median, stdev
 
 from trials.contract import MetricValue, Outcome
+from trials.measurement.statistics import SAME_EXAMPLES
 from tuner import student_t
 from tuner.objectives import Bound, Objective
 from tuner.records.rows import MeasurementRecord
@@ -189,6 +190,8 @@ def pool_values(
         if spread is None
         else student_t.quantile(0.5 + CONFIDENCE / 2, degrees) * spread / len(values) ** 0.5
     )
+    if within and all(SAME_EXAMPLES in run.flags for run in runs):
+        half = max(half or 0.0, _Z * within)  # an interval over the same examples, run after run
     low, high = (None, None) if half is None else _ends(value, half, values, runs[0].unit)
     flags = runs[0].flags if len(runs) == 1 else tuple(dict.fromkeys(f for run in runs for f in run.flags))
     return Estimate(

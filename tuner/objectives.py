@@ -9,7 +9,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from trials.contract import FailureKind
+from trials.measurement.statistics import examples_to_decide
 from trials.metrics import CATALOGUE, Direction, counts_nothing, unit_of
+
+_USUAL_CHANGES = 0.01
+"""Share of the answers that a quantised model gives otherwise, for a first guess."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,25 @@ class Constraint:
         return (
             f"{self.formula}: {examples} examples move it in steps of {1 / examples:.2g}, coarser than the "
             f"{allowed:.2g} that is allowed; evaluate on at least {math.ceil(1 / allowed - 1e-9):,}"
+        )
+
+    def undecidable(self, examples: int, level: float = 1.0) -> str | None:
+        """Why so few ``examples`` cannot decide a limit on a recovery, whatever a model answers; None where they can.
+
+        ``level`` is the share that the reference answers rightly (1 is the best case).
+        """
+        if not self.metric.endswith("_recovery_pct") or self.kind is not LimitKind.MIN:
+            return None
+        loss = 1 - self.amount / 100
+        if loss <= 0:
+            return f"{self.formula}: no number of examples shows that nothing is lost; allow a little, 99.5"
+        least = examples_to_decide(loss, level=level)
+        if examples >= least:
+            return None
+        usual = examples_to_decide(loss, _USUAL_CHANGES, level)
+        return (
+            f"{self.formula}: {examples:,} examples cannot decide it, even if a model answers all of them alike; "
+            f"evaluate on at least {least:,}, or {usual:,} where {_USUAL_CHANGES:.0%} of the answers change"
         )
 
     def freeze(self, baseline: float | None) -> Bound:

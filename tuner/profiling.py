@@ -61,3 +61,6 @@ class _Runs:
 
     def must_stop(self) -> bool:
         return False
+
+    def look(self) -> None:
+        """Two runs are followed by nobody."""

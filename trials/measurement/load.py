@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from trials.measurement.memory import process_tree
 
 CONTAMINATED_SHARE = 0.15
+GUARDIAN_VARIABLE = "TUNER_GUARDIAN"
+"""Where a guardian started this process: its process number."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -26,13 +28,15 @@ class LoadSample:
     cores: int
 
 
-def load_now(root: int = 0) -> LoadSample:
+def load_now(cores: Collection[int] | None = None, root: int = 0) -> LoadSample:
     """Read /proc (about 0.3 ms); call it at window edges only.
 
-    ``root`` is the process whose cores are looked at; it and all below it are our own (0: this process).
+    ``root`` is the trial's first process (0: this one): all below it are our own. ``cores``: those looked at,
+    default the ones that ``root`` may use.
     """
-    cores = os.sched_getaffinity(root)
-    return LoadSample(time.monotonic(), _busy_s(cores), _own_s(root), len(cores))
+    cores = os.sched_getaffinity(root) if cores is None else cores
+    own_s = cpu_s(process_tree(_top(root or os.getpid())))
+    return LoadSample(time.monotonic(), _busy_s(cores), own_s, len(cores))
 
 
 def foreign_share(begin: LoadSample, end: LoadSample) -> float:
@@ -70,13 +74,26 @@ def _busy_s(cores: Collection[int]) -> float:
     return total / _TICKS_PER_S
 
 
-def _own_s(root: int) -> float:
-    """CPU time of a process tree, of children already ended and waited for too."""
+def cpu_s(pids: Iterable[int]) -> float:
+    """CPU time of these processes, of children already ended and waited for too."""
     ticks = 0
-    for pid in process_tree(root or None):
+    for pid in pids:
         try:
             after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:  # the process ended meanwhile
             continue
         ticks += sum(map(int, after_name[11:15]))  # utime, stime, cutime, cstime
     return ticks / _TICKS_PER_S
+
+
+def _top(root: int) -> int:
+    """The guardian above a trial's first process: a daemon that forked twice becomes its child. By hand, that
+    process itself.
+    """
+    parent = os.environ.get(GUARDIAN_VARIABLE)
+    return int(parent) if parent is not None and parent == _parent(root) else root
+
+
+def _parent(pid: int) -> str | None:
+    status = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return status[1]

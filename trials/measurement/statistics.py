@@ -9,6 +9,8 @@ from trials.contract import FailureKind, MetricValue, TrialFailure
 from trials.metrics import SAMPLES_NEEDED
 
 FEW_SAMPLES = "few_samples"
+SAME_EXAMPLES = "same_examples"
+"""Flags an interval over examples that every run evaluates again: repeats do not narrow it."""
 Z_95 = 1.959964
 BLOCKS = 10
 
@@ -55,7 +57,27 @@ def rate(durations_s: Sequence[float], work_per_step: float, unit: str) -> Metri
     )
 
 
-def percentile(durations_ms: Sequence[float], percent: int) -> MetricValue:
+def rate_in_window(
+    events: Sequence[tuple[float, float]], begin_s: float, end_s: float, unit: str, what: str
+) -> MetricValue:
+    """Work per second of a window, from (time, work) of what ended in it.
+
+    The interval comes from the work of ten equal stretches of the window (batch means); with fewer than two
+    events a stretch there is none.
+    """
+    seconds, n = end_s - begin_s, len(events)
+    value = math.fsum(work for _, work in events) / seconds
+    if n < 2 * BLOCKS:
+        return MetricValue(value, unit, n, method=f"{n} {what} over the window", flags=(FEW_SAMPLES,))
+    blocks = [0.0] * BLOCKS
+    for at_s, work in events:
+        blocks[min(BLOCKS - 1, max(0, int(BLOCKS * (at_s - begin_s) / seconds)))] += work
+    half = t_quantile(BLOCKS - 1) * deviation(blocks) / math.sqrt(BLOCKS) * BLOCKS / seconds
+    method = f"{n} {what} over the window; interval from {BLOCKS} stretches of it"
+    return MetricValue(value, unit, n, max(0.0, value - half), value + half, method)
+
+
+def percentile(durations_ms: Sequence[float], percent: int, what: str = "steps") -> MetricValue:
     """A percentile (linear between neighbours) with the order statistics that bound it at 95%, in ms.
 
     Flagged ``few_samples`` below the counts of ``SAMPLES_NEEDED``.
@@ -69,7 +91,7 @@ def percentile(durations_ms: Sequence[float], percent: int) -> MetricValue:
         n,
         low=ordered[below] if below >= 0 else None,
         high=ordered[above] if above < n else None,
-        method=f"p{percent} of {n} steps; interval from order statistics",
+        method=f"p{percent} of {n} {what}; interval from order statistics",
         flags=() if n >= SAMPLES_NEEDED[percent] else (FEW_SAMPLES,),
     )
 
@@ -94,6 +116,39 @@ def wilson(share: float, n: int) -> tuple[float, float]:
     centre = (share + z2 / (2 * n)) / (1 + z2 / n)
     half = Z_95 / (1 + z2 / n) * math.sqrt(share * (1 - share) / n + z2 / (4 * n * n))
     return max(0.0, centre - half), min(1.0, centre + half)
+
+
+UNSEEN_CHANGES = 2
+"""Examples, one lost and one gained, that are added to those that changed: where all answers are the same, the
+interval of the share that is lost must not be empty (Agresti and Min 2005, for differences of paired shares)."""
+
+
+def recovery(ours: Sequence[float], theirs: Sequence[float]) -> MetricValue:
+    """100 x mean(ours) / mean(theirs) over paired examples, with the 95% interval of a ratio (delta method).
+
+    The interval is one over examples: measuring again on the same ones does not narrow it (``same_examples``).
+    """
+    n, level = len(ours), mean(theirs)
+    ratio = mean(ours) / level
+    spread = math.fsum((a - ratio * b) ** 2 for a, b in zip(ours, theirs, strict=True)) + UNSEEN_CHANGES
+    half = Z_95 * math.sqrt(spread) / n / level
+    return MetricValue(
+        100 * ratio,
+        "%",
+        n,
+        100 * (ratio - half),
+        100 * (ratio + half),
+        f"paired with the float32 reference on {n} examples",
+        (SAME_EXAMPLES,),
+    )
+
+
+def examples_to_decide(loss: float, changed: float = 0.0, level: float = 1.0) -> int:
+    """How many examples show that at most the share ``loss`` of what was right is lost, where a share ``changed`` of
+    the answers changes without losing any on balance; ``level`` is the share that the reference answers rightly.
+    """
+    allowed = (loss * level / Z_95) ** 2  # the interval of ``recovery``, solved for n
+    return math.ceil((changed + math.sqrt(changed**2 + 4 * allowed * UNSEEN_CHANGES)) / (2 * allowed) - 1e-9)
 
 
 def mean(values: Sequence[float]) -> float:

@@ -1,1 +1,1 @@
-"""Shipped training tasks, on data that every machine has."""
+"""Shipped tasks, to train and to serve, on data that every machine has."""

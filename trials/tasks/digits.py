@@ -30,7 +30,7 @@ class Digits:
         self.weight_decay = weight_decay
         self.width = width
         self.depth = depth
-        self._images, self._labels = _digits()
+        self._images, self._labels = read_digits()
         order = torch.randperm(len(self._labels), generator=torch.Generator().manual_seed(0))
         quarter = len(order) // 4
         self._held_out, self._train = order[:quarter], order[quarter:]
@@ -68,7 +68,7 @@ class Digits:
         }
 
 
-def _digits() -> tuple[Tensor, Tensor]:
+def read_digits() -> tuple[Tensor, Tensor]:
     """Images of shape (n, 64) and labels; scikit-learn's file is read directly, since importing it costs a
     second.
     """

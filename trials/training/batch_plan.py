@@ -54,17 +54,17 @@ class BatchPlan:
         ]
 
     def short_parts(self, samples: int, data_rank: int, is_one_pass: bool = False) -> list[Part]:
-        """The same for a last step of fewer samples: as many passes on every rank (they must meet), all about
-        equally large; a rank without samples of its own repeats one, without weight.
+        """The same for a last step of fewer samples: as many passes on every rank (they must meet), full ones
+        first; a rank without samples of its own repeats one, without weight. ``is_one_pass`` takes larger ones.
         """
         degree = self.data_parallel_degree
-        passes = 1 if is_one_pass else -(-samples // (self.micro_batch_size * degree))
-        edges = [samples * number // (passes * degree) for number in range(passes * degree + 1)]
+        largest = -(-samples // degree) if is_one_pass else self.micro_batch_size
+        passes = -(-samples // (largest * degree))
         found = []
         for number in range(data_rank, passes * degree, degree):
-            size = edges[number + 1] - edges[number]
-            begin = min(edges[number], samples - 1)
-            found.append(Part(begin, max(1, size), size * degree / samples))
+            begin, end = min(number * largest, samples), min((number + 1) * largest, samples)
+            size = end - begin
+            found.append(Part(min(begin, samples - 1), max(1, size), size * degree / samples))
         return found
 
     @classmethod

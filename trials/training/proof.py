@@ -21,7 +21,7 @@ MIN_SHARE = 0.5
 
 
 class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch's
-    """Counts the FLOPs of matrix products, convolutions and attention by the dtype of their first input, and
+    """Counts matrix products, convolutions and attention, and their FLOPs, by the dtype of their first input; and
     the bytes sent to the other ranks.
 
     ``forward_flops`` is what had been counted when ``end_of_forward`` was called first: one micro-batch,
@@ -33,6 +33,7 @@ class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         self._ranks = ranks
         self.sent_bytes = 0.0
         self.flops: Counter[str] = Counter()
+        self.products: Counter[str] = Counter()
         self.forward_flops: int | None = None
 
     def end_of_forward(self) -> None:
@@ -47,6 +48,7 @@ class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
             self.sent_bytes += sent_bytes(func, args, self._ranks)
         count = flop_registry.get(func._overloadpacket)
         if count is not None:
+            self.products[_first_dtype(args)] += 1
             self.flops[_first_dtype(args)] += count(*args, **(kwargs or {}), out_val=result)
         return result
 

@@ -125,6 +125,13 @@ class RankRecord:
     device_reserved_bytes: int | None
 
 
+def window_of(ranks: Sequence[RankRecord], graphs: Sequence[int]) -> Window:
+    """The steady window of the slowest rank, each step with the longest wait for data on any."""
+    slowest = max(ranks, key=lambda rank: sum(rank.durations_s))
+    waits = [max(step) for step in zip(*(rank.waits_s for rank in ranks), strict=True)]
+    return cut_window(slowest.durations_s, waits, graphs)
+
+
 def losses_of(ranks: Sequence[RankRecord]) -> list[float]:
     """The loss of each step over the whole batch: the mean over the ranks that saw a part of it."""
     seen = [rank.losses for rank in ranks if rank.losses]

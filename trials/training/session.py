@@ -6,6 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from typing import Any
 
@@ -19,12 +20,23 @@ from trials.measurement.environment import torch_environment
 from trials.measurement.load import LoadSample, contamination, load_now
 from trials.measurement.memory import HostMemory
 from trials.metrics import Key, unit_of
+from trials.stages import Stage
 from trials.training import optimizers, precision, report
 from trials.training.activations import Checkpointing, Offload, blocks_of, units_of
 from trials.training.batch_plan import BatchPlan, Horizon
 from trials.training.breakdown import bottleneck, profile_step, shares
 from trials.training.data import BatchSampler, as_dataset, batches_in_order, to_device, train_loader
 from trials.training.evaluate import quality, score_all
+from trials.training.halfway import (
+    examples_on_the_way,
+    is_cheap,
+    is_worth_it,
+    quality_or_nothing,
+    random_numbers_kept,
+    steady_speed,
+    stops,
+    untimed_steps,
+)
 from trials.training.layout import Layout
 from trials.training.loop import PipelineTrainer, StepLog, Trainer, proof_step, run_steps, short_step
 from trials.training.parallel.expert import spread_experts
@@ -62,6 +74,8 @@ class Session:
         self.facts: dict[str, Any] = {"import_torch_s": round(import_torch_s, 4)}
         self.proof: dict[str, Any] = {}
         self.metrics: dict[str, MetricValue] = {}
+        self.stage_s = 0.0  # what the last look at the quality on the way took
+        self.early_memory: dict[str, MetricValue] = {}  # as it was before passes of another size
 
     def measure(self) -> Measurement:
         """Run the trial; raises TrialFailure where it ends otherwise than complete."""
@@ -107,6 +121,8 @@ class Session:
             torch.manual_seed(self.context.spec.seed + _RANK_STRIDE * self.world.place.data)
         self.batches = self._batches()
         self.context.phases["startup_s"] = time.monotonic() - self.context.started_at
+        if self.context.spec.report_at:
+            self.context.stage(Stage(0.0))
 
     def _horizon(self) -> int:
         horizon = Horizon.of(self.section["train_for"])
@@ -246,7 +262,7 @@ class Session:
         from trials.training.compilation import Compiler
 
         self.compiler = Compiler(self.config["compile"], self.context.spec.cache_dir)
-        self.compiler.compile(self.model)
+        self.compiler.compile_in_place(self.model)
         with self.context.phase("compile_s"):
             self._run(range(1, min(2, self.full_steps)))
         self.proof |= self.compiler.describe()
@@ -262,7 +278,7 @@ class Session:
         """The rest of the horizon; the steady window is cut out of it afterwards."""
         first = 1 if self.compiler is None else min(2, self.full_steps)
         early = min(first + EARLY_STEPS - 1, self.full_steps)
-        clock: StepClock = CudaClock() if self.world.device_type == "cuda" else HostClock()
+        clock = self._clock()
         self.memory.reset()
         self._reset_device_peak()
         self.log.waits_s.clear()
@@ -271,15 +287,17 @@ class Session:
         self._run(range(first, early), clock)
         self.memory.sample()
         load = self._load()
-        self._run(range(early, self.full_steps), clock)
-        durations = clock.durations_s()
-        reason = contamination(load, load_now(self.world.root_pid)) if load else None
+        durations = self._timed(range(early, self.full_steps), clock, load)
+        reason = self._disturbance(load)
         self.memory.sample()
         self.log.check_finite()
-        if self.compiler:
-            self.compiler.undo(self.model)  # other shapes would be compiled anew
         if self.rest:
-            short_step(self.trainer, self.full_steps, self.batches, self.short_parts, self.log)
+            if self.world.layout.pipeline_degree > 1:  # which takes the short step in one large pass
+                self.early_memory = self.early_memory or report.memory_metrics(
+                    self.world.gather(self._record(durations))
+                )
+            with self._eager():
+                short_step(self.trainer, self.full_steps, self.batches, self.short_parts, self.log)
         self.batches = iter(())  # ends the loader's processes
         if reason:
             self.facts["contaminated"] = reason
@@ -288,7 +306,74 @@ class Session:
 
     def _load(self) -> LoadSample | None:
         """Rank 0 looks for all: at the cores of the whole trial, and at all its processes as our own."""
-        return load_now(self.world.root_pid) if self.world.rank == 0 else None
+        return load_now(root=self.world.root_pid) if self.world.rank == 0 else None
+
+    def _disturbance(self, since: LoadSample | None) -> str | None:
+        now = self._load()
+        return contamination(since, now) if since and now else None
+
+    def _clock(self) -> StepClock:
+        return CudaClock() if self.world.device_type == "cuda" else HostClock()
+
+    def _timed(self, numbers: range, clock: StepClock, load: LoadSample | None) -> list[float]:
+        """Durations of the timed steps; at the points that the spec names the clock stands, and a stage is
+        reported.
+        """
+        config, at, begin_s = self.config, numbers.start, time.monotonic()
+        untimed = untimed_steps(
+            config["loader_workers"], config["prefetch_factor"], self.plan.gradient_accumulation_steps
+        )
+        durations: list[float] = []
+        for fraction, stop in stops(self.context.spec.report_at, numbers.start, numbers.stop, untimed):
+            self._run(range(at, stop), clock)
+            at, done = stop, stop - numbers.start
+            if not self.world.agree(is_worth_it(time.monotonic() - begin_s, done, numbers.stop - stop)):
+                break
+            durations += clock.durations_s()
+            self._report_stage(fraction, durations, load)
+            self._run(range(at, at + untimed))
+            del self.log.waits_s[-untimed:]
+            if self.log.graphs:
+                del self.log.graphs[-untimed:]
+            at, clock = at + untimed, self._clock()
+            clock.mark()
+        self._run(range(at, numbers.stop), clock)
+        return durations + clock.durations_s()
+
+    def _report_stage(self, fraction: float, durations_s: list[float], load: LoadSample | None) -> None:
+        """Throughput where it is steady, memory, and the quality on some of the held-out samples."""
+        disturbed = self._disturbance(load)
+        with self.context.phase("stages_s"):
+            if not self.early_memory:
+                self.memory.sample()
+            ranks = self.world.gather(self._record(durations_s))
+            self.early_memory = self.early_memory or report.memory_metrics(ranks)
+            wanted = self.context.spec.wanted
+            steady = self._speed_so_far(ranks) | self.early_memory
+            known = {key: metric for key, metric in steady.items() if key in wanted}
+            is_cheap_now = self.world.agree(is_cheap(self.stage_s, sum(durations_s)))
+            if set(wanted) - steady.keys() and is_cheap_now:
+                begin_s = time.monotonic()
+                found = self._quality_so_far()
+                self.stage_s = time.monotonic() - begin_s
+                known |= {key: metric for key, metric in found.items() if key in wanted}
+            kept = tuple(key for key in known if key in steady)
+            self.context.stage(Stage(fraction, known, kept, disturbed))
+
+    def _speed_so_far(self, ranks: list[report.RankRecord]) -> dict[str, MetricValue]:
+        try:
+            window = report.window_of(ranks, self.log.graphs)
+        except TrialFailure:
+            return {}
+        tokens = getattr(self.task, "tokens_per_sample", None)
+        return steady_speed(report.speed_metrics(window, self.plan, tokens, self.world.devices), window)
+
+    def _quality_so_far(self) -> dict[str, MetricValue]:
+        available = min(len(self.held_out), self.section.get("evaluate_on") or len(self.held_out))
+        with random_numbers_kept(self.world.device_type):
+            return quality_or_nothing(
+                lambda: quality(self.task, self._scores(examples_on_the_way(available)))
+            )
 
     def _run(self, numbers: range, clock: StepClock | None = None) -> None:
         graphs = self.compiler.count_graphs if self.compiler else None
@@ -296,9 +381,7 @@ class Session:
 
     def _report_training(self, durations_s: list[float]) -> None:
         ranks = self.world.gather(self._record(durations_s))
-        slowest = max(ranks, key=lambda rank: sum(rank.durations_s))
-        waits = [max(step) for step in zip(*(rank.waits_s for rank in ranks), strict=True)]
-        window = report.cut_window(slowest.durations_s, waits, self.log.graphs)
+        window = report.window_of(ranks, self.log.graphs)
         phases = self.context.phases
         phases["warmup_s"] += window.warmup_s
         phases["measured_s"] = window.measured_s
@@ -314,7 +397,7 @@ class Session:
         self.metrics[Key.STARTUP_S] = MetricValue(
             phases["startup_s"], unit_of(Key.STARTUP_S), 1, method="phase clock"
         )
-        self.metrics |= report.memory_metrics(ranks)
+        self.metrics |= self.early_memory or report.memory_metrics(ranks)
         self.facts |= {
             "global_batch_size": self.plan.global_batch_size,
             "micro_batch_size": self.plan.micro_batch_size,
@@ -352,16 +435,23 @@ class Session:
 
     def _evaluate(self) -> dict[str, list[float]]:
         with self.context.phase("evaluation_s"):
-            scores = score_all(
-                self.task,
-                self.model,
-                self.world,
-                self.precision,
-                self.plan.micro_batch_size,
-                self.section.get("evaluate_on"),
-            )
+            scores = self._scores(self.section.get("evaluate_on"))
             self.metrics |= quality(self.task, scores)
         return scores
+
+    def _scores(self, at_most: int | None) -> dict[str, list[float]]:
+        size = self.plan.micro_batch_size
+        with self._eager():
+            return score_all(self.task, self.model, self.world, self.precision, size, self.held_out, at_most)
+
+    def _eager(self) -> AbstractContextManager[None]:
+        """Inside, nothing compiled runs: other shapes would be compiled anew."""
+        return self.compiler.eager(self.model) if self.compiler else nullcontext()
+
+    @cached_property
+    def held_out(self) -> Any:
+        """The validation data, made when first needed: it must not count as memory of the training."""
+        return as_dataset(self.task, "validation_data")
 
     def _break_down(self) -> None:
         """Once per study, on its baseline: it names the knobs worth searching first."""

@@ -52,21 +52,15 @@ Optional, as attributes or methods:
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
-import sys
 from collections.abc import Mapping
-from pathlib import Path
-from types import ModuleType
 from typing import Any, Protocol
 
 from torch import Tensor, nn
 
 from trials.contract import FailureKind, TrialFailure
-from trials.training.task_source import TaskProblem, split_target
+from trials.user_code import make_task
 
 METHODS = ("model", "train_data", "validation_data", "loss", "score")
-PREFIX = "task."
 
 
 class Task(Protocol):
@@ -99,20 +93,7 @@ def load_task(target: str, config: Mapping[str, Any]) -> Task:
     """Import the task and construct it with the ``task.*`` values; TrialFailure says what is wrong with
     it.
     """
-    try:
-        place, name = split_target(target)
-    except TaskProblem as problem:
-        raise TrialFailure(FailureKind.CRASH, f"{problem.message}; {problem.way_out}") from problem
-    found = getattr(_module(place), name, None)
-    if not isinstance(found, type):
-        raise TrialFailure(FailureKind.CRASH, f"{place} has no class {name}")
-    missing = [method for method in METHODS if not callable(getattr(found, method, None))]
-    if missing:
-        raise TrialFailure(
-            FailureKind.CRASH, f"{name} has no method {', '.join(missing)}; a task has {', '.join(METHODS)}"
-        )
-    keywords = {key.removeprefix(PREFIX): value for key, value in config.items() if key.startswith(PREFIX)}
-    task: Task = found(**keywords)
+    task: Task = make_task(target, config, METHODS)
     return task
 
 
@@ -138,22 +119,3 @@ def wrong_return(task: Task, method: str, got: object, wanted: str) -> TrialFail
     return TrialFailure(
         FailureKind.CRASH, f"{name}.{method} returned {type(got).__name__}{shape}; it must return {wanted}"
     )
-
-
-def _module(place: str) -> ModuleType:
-    """A module by name, or a ``.py`` file by path, whose folder is importable too (a task may have
-    helpers).
-    """
-    if not place.endswith(".py"):
-        return importlib.import_module(place)
-    path = Path(place)
-    if not path.is_file():
-        raise TrialFailure(FailureKind.CRASH, f"there is no task file {path}")
-    sys.path.insert(0, str(path.parent))
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None:
-        raise TrialFailure(FailureKind.CRASH, f"{path} cannot be imported")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module  # dataclasses and pickling look a class's module up by name
-    spec.loader.exec_module(module)
-    return module

@@ -79,6 +79,10 @@ class World:
         torch.distributed.all_gather_object(found, value)
         return found
 
+    def agree(self, value: bool) -> bool:
+        """Rank 0's answer on every rank, where all must decide alike. Outside of measured windows only."""
+        return bool(self.gather(value)[0])
+
     def leave(self) -> None:
         """The last thing that the ranks do together; then each may end when it likes."""
         if self.world_size > 1:

@@ -11,16 +11,16 @@ from trials.metrics import Key
 from trials.training.batch_plan import DEFAULT_MICRO_BATCH_SIZE, BatchPlan, BatchProblem, Horizon
 from trials.training.layout import Layout
 from trials.training.layout_rules import Asked, layout_problem
-from trials.training.task_source import (
-    REQUIRED,
-    UNREADABLE,
-    TaskParameter,
-    TaskProblem,
-    TaskSource,
-    read_task,
-    split_target,
-)
 from trials.workloads.base import Knob, WorkloadProblem
+from trials.workloads.of_task import (
+    evaluate_on_problems,
+    missing_methods,
+    missing_parameter,
+    resolve_task,
+    task_knobs,
+    task_source,
+    threads_rejection,
+)
 from trials.workloads.training_parallel import PARALLEL_KNOBS
 
 HORIZON_UNITS = ("tokens", "samples", "steps")
@@ -143,26 +143,14 @@ class TrainingWorkload:
         self, section: Mapping[str, Any], folder: Path
     ) -> tuple[dict[str, Any], list[WorkloadProblem]]:
         """The section with the task's file as an absolute path, and everything wrong with it."""
-        resolved = dict(section)
-        problems = [*_horizon_problems(section.get("train_for")), *_evaluate_on_problems(section)]
-        task = section.get("task")
-        if not isinstance(task, str):
-            problems.append(WorkloadProblem("task", "names the task class", "write task: my_task.py:MyTask"))
-            return resolved, problems
-        try:
-            place, name = split_target(task)
-            if place.endswith(".py"):
-                resolved["task"] = f"{(folder / place).resolve()}:{name}"
-            source = read_task(resolved["task"])
-        except TaskProblem as problem:
-            problems.append(WorkloadProblem("task", problem.message, problem.way_out))
-            return resolved, problems
-        return resolved, [*problems, *_protocol_problems(source)]
+        task, source, problems = resolve_task(section, folder, "names the task class")
+        problems = [*_horizon_problems(section.get("train_for")), *evaluate_on_problems(section), *problems]
+        missing = missing_methods(source, TASK_METHODS) if source else []
+        return {**section, **({"task": task} if "task" in section else {})}, [*problems, *missing]
 
     def knobs(self, section: Mapping[str, Any]) -> Mapping[str, Knob]:
         """The knobs of training, and the task's own as ``task.NAME``, read from its source."""
-        own = _task_source(section).parameters.values()
-        return {knob.name: knob for knob in (*_KNOBS, *map(_task_knob, own))}
+        return {knob.name: knob for knob in (*_KNOBS, *task_knobs(task_source(section)))}
 
     def accepts_unknown_parameters(self, section: Mapping[str, Any]) -> bool:
         """Never: every knob is known, the task's too."""
@@ -170,7 +158,7 @@ class TrainingWorkload:
 
     def metrics(self, section: Mapping[str, Any]) -> Sequence[str] | None:
         """The metrics of training and the task's ``metrics``; None where the task does not list them."""
-        source = _task_source(section)
+        source = task_source(section)
         own = source.attributes.get("metrics")
         if own is None:
             return None
@@ -204,7 +192,7 @@ class TrainingWorkload:
             self.layout_rejection(section, config, world)
             or _horizon_rejection(section, config, plan)
             or _device_rejection(config, world)
-            or _missing_parameter(section, config)
+            or missing_parameter(task_source(section), config)
         )
 
     def samples(self, section: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
@@ -215,26 +203,6 @@ class TrainingWorkload:
         except ValueError:
             return None
         return max(0, total // plan.global_batch_size - MIN_WARMUP_STEPS)
-
-
-def _task_source(section: Mapping[str, Any]) -> TaskSource:
-    """The task as read; nothing is known of one that cannot be read (``resolve`` has said so)."""
-    try:
-        return read_task(str(section["task"]))
-    except (TaskProblem, KeyError):
-        return TaskSource(Path(), "")
-
-
-def _task_knob(parameter: TaskParameter) -> Knob:
-    default = None if parameter.default in (REQUIRED, UNREADABLE) else parameter.default
-    return Knob(
-        f"task.{parameter.name}",
-        parameter.types or object,
-        default,
-        f"{parameter.name} of the task",
-        choices=parameter.choices,
-        is_equivalent=False,
-    )
 
 
 def _horizon_problems(train_for: Any) -> list[WorkloadProblem]:
@@ -249,33 +217,8 @@ def _horizon_problems(train_for: Any) -> list[WorkloadProblem]:
     return []
 
 
-def _evaluate_on_problems(section: Mapping[str, Any]) -> list[WorkloadProblem]:
-    amount = section.get("evaluate_on")
-    if amount is None or (isinstance(amount, int) and not isinstance(amount, bool) and amount > 0):
-        return []
-    return [
-        WorkloadProblem(
-            "evaluate_on", f"{amount!r} is not a whole number above 0", "give a number of held-out samples"
-        )
-    ]
-
-
-def _protocol_problems(source: TaskSource) -> list[WorkloadProblem]:
-    """Missing methods are said at check time; a task with an unreadable base is left to the trial."""
-    missing = [name for name in TASK_METHODS if name not in source.methods]
-    if not missing or source.has_unread_base:
-        return []
-    return [
-        WorkloadProblem(
-            "task",
-            f"{source.class_name} ({source.file.name}) has no method {', '.join(missing)}",
-            f"a task has {', '.join(TASK_METHODS)}",
-        )
-    ]
-
-
 def _tokens_per_sample(section: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
-    source = _task_source(section)
+    source = task_source(section)
     if source.tokens_parameter is None:
         tokens = source.attributes.get("tokens_per_sample")
     else:
@@ -286,7 +229,7 @@ def _tokens_per_sample(section: Mapping[str, Any], config: Mapping[str, Any]) ->
 
 def _divided_sizes(section: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, tuple[str, int]]:
     """The task's ``divided_by``, degree -> the parameter whose value it must divide, with that value."""
-    source = _task_source(section)
+    source = task_source(section)
     found = {}
     for knob, name in source.attributes.get("divided_by", {}).items():
         parameter = source.parameters.get(name)
@@ -316,13 +259,9 @@ def _horizon_rejection(
 
 
 def _device_rejection(config: Mapping[str, Any], world: Mapping[str, Any]) -> WorkloadProblem | None:
-    threads, cpus = config.get("threads"), world.get("cpus")
-    if threads and cpus and threads > cpus:
-        return WorkloadProblem(
-            "threads", f"threads={threads} is more than the {cpus} cores of a trial", f"use at most {cpus}"
-        )
-    if world.get("gpus") != 0:
-        return None
+    too_many = threads_rejection(config.get("threads"), world.get("cpus"))
+    if too_many or world.get("gpus") != 0:
+        return too_many
     if config.get("precision") == "tf32":
         return WorkloadProblem(
             "precision", "tf32 is a format of NVIDIA GPUs and the trial has none", "use fp32 or bf16"
@@ -331,16 +270,4 @@ def _device_rejection(config: Mapping[str, Any], world: Mapping[str, Any]) -> Wo
         return WorkloadProblem(
             "pin_memory", "pin_memory=true needs a GPU and the trial has none", "leave it false"
         )
-    return None
-
-
-def _missing_parameter(section: Mapping[str, Any], config: Mapping[str, Any]) -> WorkloadProblem | None:
-    source = _task_source(section)
-    for parameter in source.parameters.values():
-        if parameter.default is REQUIRED and f"task.{parameter.name}" not in config:
-            return WorkloadProblem(
-                f"task.{parameter.name}",
-                f"{source.class_name}.__init__ has no default for it, and it is not set",
-                "give it a value under parameters, or a default in the task",
-            )
     return None

@@ -48,7 +48,7 @@ def doctor(as_json: bool) -> int:
     The formats are measured, by short matrix products. Exit code 1 where something is broken that every study needs.
     """
     hardware = this_machine()
-    checks = [*_machine(hardware), *_torch(hardware), *_compiler(), *_packages()]
+    checks = [*_machine(hardware), *_torch(hardware), *_compiler(), *_engines(hardware), *_packages()]
     is_usable = all(check.state != BROKEN for check in checks)
     if as_json:
         click.echo(json.dumps({"ok": is_usable, "checks": [asdict(check) for check in checks]}, indent=2))
@@ -183,6 +183,24 @@ def _compiler() -> Iterator[Check]:
         yield Check("compiler", OK, f"{path}, for compile: true")
     else:
         yield Check("compiler", MISSING, f"no {wanted}, which compile: true needs", "apt-get install g++")
+
+
+def _engines(hardware: Hardware) -> Iterator[Check]:
+    """The engines of inference, with the number formats that each has here; none is imported."""
+    from trials.inference.engines import engine_entry, engine_names, missing_package, rejection
+
+    world = {"cpus": hardware.cores, "gpus": hardware.gpus}
+    for name in engine_names():
+        entry = engine_entry(name)
+        absent = missing_package({"engine": name})
+        if absent is not None:
+            yield Check(f"engine {name}", MISSING, absent.message, absent.way_out)
+            continue
+        configs = [{"engine": name, "precision": p} for p in entry.choices.get("precision", ())]
+        usable = [c["precision"] for c in configs if rejection(c, world, entry.takes[0]) is None]
+        lacking = next((problem for c in configs if (problem := missing_package(c))), None)
+        way_out = f"for more: {lacking.way_out}" if lacking else ""
+        yield Check(f"engine {name}", OK, ", ".join(usable), way_out)
 
 
 def _packages() -> Iterator[Check]:

@@ -31,7 +31,7 @@ _PICKS = "knee, first_objective, maximize:METRIC or minimize:METRIC"
     default="yaml",
     show_default=True,
     metavar="FORMAT",
-    help="yaml, json, torchrun or a plugin's: one trial; csv, optuna, mlflow: all of them.",
+    help="yaml, json, torchrun, vllm or a plugin's: one trial; csv, optuna, mlflow: all of them.",
 )
 @click.option(
     "-o",

@@ -15,9 +15,11 @@ from tuner.cli.errors import CliError
 @click.option(
     "--kind",
     metavar="KIND",
-    help="training (a task class) or command (any program). Default: by --task or --run, else training.",
+    help="training or inference (a task class), or command (any program). Default: by --task or --run, else training.",
 )
-@click.option("--task", metavar="FILE.py:CLASS", help="The task to train. Default: the one in this folder.")
+@click.option(
+    "--task", metavar="FILE.py:CLASS", help="The task to train or to serve. Default: the one in this folder."
+)
 @click.option("--run", "line", metavar="'PROGRAM ...'", help="The command line as you run it today.")
 @click.option("-o", "--output", metavar="FILE", help="Default: named after the task or program; - prints it.")
 @click.option("--force", is_flag=True, help="Overwrite FILE.")
@@ -28,6 +30,7 @@ def init(kind: str | None, task: str | None, line: str | None, output: str | Non
     today are the baseline.
     """
     from tuner.cli.draft.command import EXAMPLE_RUN, command_draft
+    from tuner.cli.draft.inference import EXAMPLE_TASK, inference_draft
     from tuner.cli.draft.text import study_name, text_of
     from tuner.cli.draft.training import training_draft
     from tuner.cli.hardware import this_machine
@@ -37,6 +40,8 @@ def init(kind: str | None, task: str | None, line: str | None, output: str | Non
     hardware = this_machine()
     if kind == "command":
         draft = command_draft(_example("--run", EXAMPLE_RUN) if line is None else line, folder, hardware)
+    elif kind == "inference":
+        draft = inference_draft(_example("--task", EXAMPLE_TASK) if task is None else task, folder, hardware)
     else:
         draft = training_draft(_task_here() if task is None else task, folder, hardware)
     if output == "-":
@@ -50,15 +55,20 @@ def init(kind: str | None, task: str | None, line: str | None, output: str | Non
 
 
 def _kind(kind: str | None, task: str | None, line: str | None) -> str:
+    from tuner.cli.draft.inference import is_served
+
     if task is not None and line is not None:
-        raise CliError("--task is for training, --run for a command; use one of them")
-    meant = "training" if task is not None else "command" if line is not None else kind or "training"
-    if kind not in (None, "training", "command"):
-        raise CliError(f"--kind {kind}: no such kind to begin with; write training or command")
-    if kind not in (None, meant):
+        raise CliError("--task is for training and inference, --run for a command; use one of them")
+    if kind not in (None, "training", "inference", "command"):
+        raise CliError(f"--kind {kind}: no such kind to begin with; write training, inference or command")
+    if kind is not None and (
+        kind == "command" if task is not None else line is not None and kind != "command"
+    ):
         option = "--task" if task is not None else "--run"
         raise CliError(f"--kind {kind} does not go with {option}; leave out one of them")
-    return meant
+    if kind is None and line is not None:
+        return "command"
+    return kind or ("inference" if task is not None and is_served(task) else "training")
 
 
 def _task_here() -> str:

@@ -21,8 +21,9 @@ def refuse_an_unknown_sampler(file: StudyFile) -> None:
 
 def refuse_what_cannot_run(file: StudyFile, ray_address: str | None) -> None:
     """CliError where the file asks for a store that MLflow refuses, for more than this machine has, or for a
-    sampler that cannot search this space; and where no Ray is at the address.
+    sampler that cannot search this space; and where no Ray is at the address. SpaceError where a package is missing.
     """
+    from tuner.cli.outline import refuse_what_is_not_installed
     from tuner.execution.cluster import refuse_an_unreachable
     from tuner.execution.placement import refuse_what_does_not_fit, usable_cores, usable_gpus
     from tuner.execution.protocol import ExecutionError
@@ -44,6 +45,7 @@ def refuse_what_cannot_run(file: StudyFile, ray_address: str | None) -> None:
             refuse_what_does_not_fit(slots_of(file), len(usable_cores()), len(usable_gpus()), "this machine")
         problem_to_search = SearchProblem(file.space, file.objectives, search.seed, file.budget.trials)
         build_sampler(search.sampler, problem_to_search)
+        refuse_what_is_not_installed(file)
     except (TrackingError, ExecutionError, ValueError) as problem:
         raise CliError(f"{file.path}: {problem}") from problem
 

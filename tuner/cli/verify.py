@@ -16,7 +16,7 @@ from tuner.cli.table import table, terminal_width
 
 
 @click.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=click.Path())  # a path only so that shells complete it
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=3600.0, show_default=True,
     metavar="SECONDS", help="For one run.",
@@ -76,9 +76,13 @@ def _refuse_what_cannot_run(path: Path, folder: Path, document: Mapping[str, Any
         raise CliError(
             f"{path}: verify.workload.kind={workload['kind']} is not known here; there are {known}"
         )
-    task = Path(str(workload.get("task", "")).rpartition(":")[0])
-    if task.suffix == ".py" and not task.is_file():
-        raise CliError(f"{path}: the task's file {task} is not there; put it back, or export on this machine")
+    model = str(workload.get("model", ""))
+    for what, target in (("task", str(workload.get("task", ""))), ("model", model)):
+        file = Path(target if target.endswith(".onnx") else target.rpartition(":")[0])
+        if file.suffix in (".py", ".onnx") and not file.is_file():
+            raise CliError(
+                f"{path}: the {what}'s file {file} is not there; put it back, or export on this machine"
+            )
     if not os.access(folder, os.W_OK | os.X_OK):
         raise CliError(
             f"{folder}: trial folders go beside {path.name}, but it is read-only; copy the file elsewhere"

@@ -9,18 +9,17 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tuner.export.errors import TargetError
+
 Renderer = Callable[[Mapping[str, Any]], str]
 
 _SHIPPED = {
     "yaml": "tuner.export.plain:render_yaml",
     "json": "tuner.export.plain:render_json",
     "torchrun": "tuner.export.torchrun:render",
+    "vllm": "tuner.export.vllm:render_vllm",
 }
 ENTRY_POINT_GROUP = "tuner.exporters"
-
-
-class TargetError(Exception):
-    """No such target, or it does not work; the message is one line."""
 
 
 def target_names() -> list[str]:
@@ -50,3 +49,6 @@ def _targets() -> dict[str, str]:
 
     plugins = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)}
     return plugins | _SHIPPED
+
+
+__all__ = ["TargetError", "render", "target_names"]

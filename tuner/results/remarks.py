@@ -44,6 +44,8 @@ def _too_few_examples(study: StudyRecord, trials: Sequence[TrialResult]) -> list
         examples = min((n for n in counts if n), default=None)
         if examples is not None and limit.metric in values:
             found.append(limit.too_coarse(examples, values[limit.metric].value))
+            quality = values.get(limit.metric.removesuffix("_recovery_pct"))
+            found.append(limit.undecidable(examples, quality.value if quality else 1.0))
     return [line for line in found if line is not None]
 
 

@@ -72,10 +72,14 @@ class Rule:
 
 @dataclass(frozen=True)
 class Rejection:
-    """Why a configuration is not run: ``rule`` is the text to count by, ``reason`` is for the reader."""
+    """Why a configuration is not run: ``rule`` is the text to count by, ``reason`` is for the reader.
+
+    ``not_installed`` names the parameter whose value needs a package that is missing, where that is all.
+    """
 
     rule: str
     reason: str
+    not_installed: str = ""
 
 
 @dataclass(frozen=True)
@@ -301,7 +305,9 @@ class Space:
             return None
         reason = f"{problem.key}: {problem.message}"
         return Rejection(
-            f"workload: {problem.key}", f"{reason}; {problem.way_out}" if problem.way_out else reason
+            f"workload: {problem.key}",
+            f"{reason}; {problem.way_out}" if problem.way_out else reason,
+            problem.key if problem.is_not_installed else "",
         )
 
     # counting and listing

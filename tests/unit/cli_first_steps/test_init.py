@@ -62,7 +62,7 @@ def ends(file: StudyFile, name: str) -> tuple[float, float, str]:
     return domain.low, domain.high, str(domain.scale)
 
 
-@pytest.mark.parametrize("kind", ["training", "command"])
+@pytest.mark.parametrize("kind", ["training", "inference", "command"])
 def test_the_file_of_each_kind_passes_check_unchanged_on_this_very_machine(kind: str, tuner: Tuner) -> None:
     said = tuner("init", "--kind", kind, "-o", "first.yaml")
     assert (said.code, said.out) == (0, "")
@@ -71,7 +71,7 @@ def test_the_file_of_each_kind_passes_check_unchanged_on_this_very_machine(kind:
     assert (checked.code, checked.err) == (0, "")
 
 
-@pytest.mark.parametrize("kind", ["training", "command"])
+@pytest.mark.parametrize("kind", ["training", "inference", "command"])
 @pytest.mark.parametrize("hardware", MACHINES, ids=str)
 def test_the_file_is_valid_on_every_kind_of_machine(
     hardware: Hardware, kind: str, tuner: Tuner, on: On
@@ -101,7 +101,44 @@ def test_a_task_of_the_folder_is_found_and_its_defaults_are_the_baseline(tuner: 
     }  # fmt: skip
     assert [objective.metric for objective in file.objectives] == ["samples_per_s", "val_loss_nats"]
     assert {limit.metric for limit in file.constraints} == {"peak_memory_gib", "accuracy"}
-    assert "left at their defaults: task.heads" in Path("spirals.yaml").read_text()
+
+
+def test_what_stays_at_its_default_only_needs_its_comment_taken_away(tuner: Tuner, on: On) -> None:
+    on(SERVER)
+    Path("my_task.py").write_text(TASK)
+    assert tuner("init").code == 0
+    text = Path("spirals.yaml").read_text()
+    assert "  # task.heads: {min: 2, max: 8, scale: log2}" in text and "left at its default, 4" in text
+    Path("spirals.yaml").write_text(text.replace("  # task.heads", "  task.heads"))
+    file = loaded("spirals.yaml")
+    assert ends(file, "task.heads") == (2, 8, "log2")
+    assert file.baseline["task.heads"] == 4
+
+
+@pytest.mark.parametrize(
+    ("flag", "domain"),
+    [
+        ("--degree 6", (3, 12, "linear")),
+        ("--degree 8", (4, 16, "log2")),
+        ("--degree 1", (1, 2, "linear")),
+        ("--points 100", (52, 196, "linear")),
+    ],
+)
+def test_a_whole_number_is_tried_from_half_to_double(
+    flag: str, domain: tuple[float, float, str], tuner: Tuner
+) -> None:
+    Path("run.py").write_text("")
+    assert tuner("init", "--run", f"python run.py {flag}").code == 0
+    file = loaded("run.yaml")
+    assert ends(file, flag.split()[0].lstrip("-")) == domain
+    assert file.warnings == (), "the value of today is one of those that are tried"
+
+
+def test_a_wide_format_is_tried_against_a_narrower_one(tuner: Tuner, on: On) -> None:
+    on(SERVER)
+    Path("run.py").write_text("")
+    assert tuner("init", "--run", "python run.py --dtype float64").code == 0
+    assert values(loaded("run.yaml"), "dtype") == ["float64", "float32", "bfloat16"]
 
 
 def test_several_tasks_in_the_folder_are_named_and_none_is_guessed(tuner: Tuner) -> None:
@@ -231,7 +268,7 @@ def test_a_dash_prints_the_file_and_writes_nothing(tuner: Tuner, workplace: Path
     ("arguments", "words"),
     [
         (["--task", "t.py:T", "--run", "true"], "use one of them"),
-        (["--kind", "serving"], "--kind serving: no such kind to begin with; write training or command"),
+        (["--kind", "serving"], "--kind serving: no such kind to begin with; write training, inference or command"),
         (["--kind", "command", "--task", "t.py:T"], "--kind command does not go with --task"),
         (["--kind", "training", "--run", "true --lr 1.0"], "--kind training does not go with --run"),
         (["--task", "t.py:T"], "there is no file t.py"),
@@ -285,3 +322,36 @@ def test_whatever_the_command_line_it_is_refused_or_makes_a_valid_file(
     file = load_study_file(path, cpus=hardware.cores, gpus=hardware.gpus)
     flat = [word for part in file.workload["run"] for word in ([part] if isinstance(part, str) else part)]
     assert len(flat) == 1 + len(words)
+
+
+SERVED = """\
+class Sentiment:
+    metrics = ("accuracy",)
+    padding = {"tokens": 0}
+    def __init__(self, *, size: int = 4): ...
+    def model(self): ...
+    def evaluation_data(self): ...
+    def score(self, outputs): ...
+"""
+
+
+def test_a_trained_model_to_serve_is_told_from_one_to_train(tuner: Tuner, on: On) -> None:
+    on(SERVER)
+    Path("served.py").write_text(SERVED)
+    assert tuner("init", "--task", "served.py:Sentiment").code == 0
+    file = loaded("sentiment.yaml")
+    assert file.workload["kind"] == "inference"
+    assert values(file, "engine")[0] == "torch" == file.baseline["engine"]
+    assert values(file, "precision")[:2] == ["fp32", "bf16"]
+    assert [str(limit.formula) for limit in file.constraints if limit.metric == "accuracy_recovery_pct"] == [
+        "accuracy_recovery_pct >= 99"
+    ]
+    assert "task.size" not in file.baseline  # another size is another model
+    assert "sequence_buckets" in Path("sentiment.yaml").read_text()
+
+
+def test_a_machine_of_one_core_is_not_offered_two_instances(tuner: Tuner, on: On) -> None:
+    on(ONE_CORE)
+    Path("served.py").write_text(SERVED)
+    assert tuner("init", "--task", "served.py:Sentiment").code == 0
+    assert "instances" not in loaded("sentiment.yaml", ONE_CORE).baseline

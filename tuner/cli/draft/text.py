@@ -29,8 +29,9 @@ class Parameter:
 class Draft:
     """What is known before the first trial. ``workload`` are lines; ``metrics`` are those that a trial reports.
 
-    ``memory`` is the metric that can be limited, and how much of it there is in GiB; ``ideas`` are parameters that
-    are left out, ``doubts`` what to think of before believing the objectives.
+    ``memory`` is the metric that can be limited, and how much of it there is in GiB; ``limits`` are further ones, each
+    a line with its comment; ``ideas`` are parameters that are left out, ``doubts`` what to think of before believing
+    the objectives.
     """
 
     study: str
@@ -39,6 +40,7 @@ class Draft:
     parameters: Mapping[str, Parameter]
     metrics: Collection[str]
     memory: tuple[Key, float]
+    limits: Mapping[str, str] = field(default_factory=dict)
     ideas: list[str] = field(default_factory=list)
     doubts: list[str] = field(default_factory=list)
     budget: str = "{trials: 20, wall_time: 15 min, trial_timeout: 2 min}"
@@ -93,6 +95,7 @@ def _constraint_lines(draft: Draft, objectives: list[str]) -> list[str]:
     metric, there_is = draft.memory
     limit = max(1, math.floor(there_is * _MEMORY_SHARE))
     lines = ["constraints:", commented(f"  {metric}: {{max: {limit}}}", f"of {there_is:.0f} GiB")]
+    lines += [commented(f"  {line}", comment) for line, comment in draft.limits.items()]
     if Key.ACCURACY in draft.metrics and Key.ACCURACY not in objectives:
         lines.append(
             commented(f"  {Key.ACCURACY}: {{max_decrease: 0.02}}", "at most two points below the baseline")

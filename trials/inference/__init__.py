@@ -1,0 +1,1 @@
+"""Serving a trained model: engines, precisions, layout, and quality measured on what was timed."""
