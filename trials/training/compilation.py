@@ -41,7 +41,12 @@ class Compiler:
 
     def compile_in_place(self, model: nn.Module) -> None:
         """The model itself runs compiled from now on, so that what wraps it (DDP) calls compiled code too."""
-        model.compile(backend=self._backend)
+
+        def called(*arguments: Any, **keywords: Any) -> Any:
+            # a frame of our own: PyTorch traces into its containers from others' code only
+            return model._call_impl(*arguments, **keywords)
+
+        model._compiled_call_impl = torch.compile(called, backend=self._backend)
 
     @contextmanager
     def eager(self, model: nn.Module) -> Iterator[None]:
