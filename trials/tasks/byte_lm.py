@@ -153,6 +153,9 @@ class Block(nn.Module):
         self.heads = heads
         self.norm_attention, self.norm_feed = nn.LayerNorm(width), nn.LayerNorm(width)
         self.qkv = nn.Linear(width, 3 * width, bias=False)
+        with torch.no_grad():  # drawn as all queries, keys and values; each head's three lie together
+            drawn = self.qkv.weight.view(3, heads, -1, width)
+            self.qkv.weight.copy_(drawn.transpose(0, 1).reshape(3 * width, width))
         self.out = nn.Linear(width, width, bias=False)
         self.feed: nn.Module = Mixture(width, experts) if experts else feed_forward(width)
 
