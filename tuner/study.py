@@ -5,7 +5,8 @@ the whole study is one generator of tickets, so that it reads from top to bottom
 later::
 
     baseline    one cold run that is thrown away, then repeats; freezes every relative limit
-    search      what was cut short, try_first, then what the sampler proposes, until budget or space is spent
+    search      what was cut short, try_first, what the baseline's time points to, then what the sampler
+                proposes, until budget or space is spent
     confirm     finalists and the baseline again, in interleaved rounds
 
 Everything that happened is in the records before the next job is given out; a study that was cut short, by
@@ -29,6 +30,7 @@ from tuner.loop.confirmation import due_rounds, rounds_text
 from tuner.loop.cutter import Cutter
 from tuner.loop.failure import StudyFailed, baseline_failed, other_machine, without_values
 from tuner.loop.fingerprint import harmless_differences, machine_differences
+from tuner.loop.leads import leads
 from tuner.loop.patience import Patience
 from tuner.loop.proposing import Proposer
 from tuner.loop.stopping import FailureStreak, GainWatch, TimeBudget
@@ -199,8 +201,9 @@ class Study:
         yield from self._settled()
 
     def _search(self) -> Iterator[Ticket | Signal]:
-        """What is owed, what the user wants tried, then what the sampler proposes."""
+        """What is owed, what the user and the baseline's bottleneck want tried, then what the sampler proposes."""
         trials = self.file.budget.trials
+        self._proposer.add(leads(self.file.space, self._record().trials[BASELINE], trials, self._seed))
         self.watchers.phase("search", f"up to {trials} configurations, the baseline included")
         while (reason := self._why_end_search()) is None:
             if self._again:

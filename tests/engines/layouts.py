@@ -33,7 +33,9 @@ SAMPLES = {"samples": 8 * 12 + 3}  # 12 full steps and a short one
 def run_layouts(
     folder: Path, layouts: dict[str, dict[str, Any]], ranks: int, samples: int = SAMPLES["samples"]
 ) -> dict[str, Measurement]:
-    """Name -> measurement of each layout, trained in ``ranks`` processes on loopback."""
+    """Name -> measurement of each layout, trained in ``ranks`` processes on loopback. A layout's own ``samples`` and
+    ``report_at`` are no knobs: how long it trains, and where it stops on the way.
+    """
     job = folder / "job.json"
     job.write_text(json.dumps({"layouts": layouts, "folder": str(folder), "samples": samples}))
     with socket.socket() as listener:
@@ -81,8 +83,9 @@ def main() -> None:
 
     from trials import runner
     from trials.context import TrialContext
-    from trials.training import world
+    from trials.training import halfway, world
 
+    halfway.WORTH_S = 0.0  # stop however short the rest is
     job = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
     meet, rank = world._meet, int(os.environ["RANK"])
     world._meet = lambda joined: None if dist.is_initialized() else meet(joined)
@@ -90,8 +93,23 @@ def main() -> None:
     for name, config in job["layouts"].items():
         folder = Path(job["folder"]) / f"{name}-{rank}"
         folder.mkdir()
-        workload = {**BYTE_LM, "train_for": {"samples": job["samples"]}}
-        spec = TrialSpec("s", 0, "m", Purpose.SEARCH, workload, {**SMALL_LM, **config}, 0, folder, folder)
+        samples, report_at = config.pop("samples", job["samples"]), tuple(config.pop("report_at", ()))
+        workload = {**BYTE_LM, "train_for": {"samples": samples}}
+        config = {**SMALL_LM, **config}
+        wanted = ("val_loss_nats", "peak_memory_gib")
+        spec = TrialSpec(
+            "s",
+            0,
+            "m",
+            Purpose.SEARCH,
+            workload,
+            config,
+            0,
+            folder,
+            folder,
+            wanted=wanted,
+            report_at=report_at,
+        )
         context = TrialContext(spec, time.monotonic())
         found = runner.run(context)
         context.close()

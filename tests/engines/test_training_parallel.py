@@ -5,6 +5,7 @@ from layouts import BYTE_LM, SAMPLES, SMALL_LM, run_layouts
 
 from trials.contract import Outcome
 from trials.metrics import Key
+from trials.stages import read_stages
 
 TWO = {"data_parallel_degree": 2}
 LAYOUTS = {
@@ -19,18 +20,19 @@ LAYOUTS = {
     "fp16": {**TWO, "gradient_compression": "fp16"},
     "powersgd": {**TWO, "gradient_compression": "powersgd", "zero_stage": 1},
 }
+STAGED = {**TWO, "zero_stage": 3, "samples": 8 * 60, "report_at": [0.5]}
 SPREAD = {**TWO, "expert_parallel_degree": 2, "task.experts": 4}
 EXACT = ["ddp", "every_sync", "zero1", "zero2", "zero3", "tensor", "gpipe", "1f1b"]
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory):
-    return run_layouts(tmp_path_factory.mktemp("layouts"), {**LAYOUTS, "spread": SPREAD}, ranks=2)
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("layouts")
 
 
-@pytest.fixture
-def spread(found):
-    return found["spread"]
+@pytest.fixture(scope="module")
+def found(folder):
+    return run_layouts(folder, {**LAYOUTS, "spread": SPREAD, "staged": STAGED}, ranks=2)
 
 
 def losses(measurement):
@@ -101,9 +103,21 @@ def test_a_split_layer_and_a_pipeline_hold_their_parts_only(found):
     assert found["1f1b"].proof["checkpointed_blocks"] == 1  # of each stage
 
 
-def test_spread_experts_learn_what_they_learn_together(spread, train):
+def test_spread_experts_learn_what_they_learn_together(found, train):
+    spread = found["spread"]
     config = {**SMALL_LM, "task.experts": 4}
     single = train(BYTE_LM["task"], config, train_for=SAMPLES, evaluate_on=BYTE_LM["evaluate_on"])
     assert losses(spread) == pytest.approx(losses(single), rel=1e-3)
     whole = 4 * single.proof["parameters"]
     assert max(spread.proof["parameter_bytes_by_rank"]) < 0.7 * whole
+
+
+def test_ranks_stop_together_on_the_way_and_learn_what_one_process_does(found, folder, train):
+    """Each evaluates its share of the held-out samples then, in a model whose parameters lie as shards."""
+    (stage,) = [stage for stage in read_stages(folder / "staged-0")[0] if stage.metrics]
+    assert stage.fraction == 0.5
+    assert set(stage.metrics) == {Key.VAL_LOSS_NATS, Key.PEAK_MEMORY_GIB}
+    config = {name: value for name, value in SMALL_LM.items() if name != "threads"}
+    single = train(BYTE_LM["task"], config, train_for={"samples": STAGED["samples"]}, evaluate_on=21)
+    assert losses(found["staged"]) == pytest.approx(losses(single), rel=1e-3)
+    assert stage.metrics[Key.VAL_LOSS_NATS].value > found["staged"].metrics[Key.VAL_LOSS_NATS].value

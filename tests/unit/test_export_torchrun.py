@@ -4,11 +4,12 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from trials.contract import Measurement, Outcome
+from trials.contract import Measurement, Outcome, TrialSpec
 from tuner.export import TargetError, render
 
 
@@ -42,44 +43,48 @@ def test_environment_parameters_are_exported_and_secrets_stay_names():
     assert "Not expressed" in text
 
 
-def test_torchrun_starts_the_users_own_script_in_as_many_processes_and_hands_it_the_configuration(tmp_path):
-    pytest.importorskip("torch", reason="needs PyTorch: pip install torch")
-    config = {"data_parallel_degree": 2, "micro_batch_size": 8}
-    (tmp_path / "best.sh").write_text(render("torchrun", document(config)))
-    (tmp_path / "mine.py").write_text(
-        "import os, pathlib\n"
-        "names = ('RANK', 'WORLD_SIZE', 'OMP_NUM_THREADS', 'TUNER_CONFIG')\n"
-        "pathlib.Path(f\"seen{os.environ['RANK']}\").write_text('\\n'.join(os.environ[n] for n in names))\n"
-    )
+def in_shell(tmp_path, parameters, arguments, python):
+    (tmp_path / "best.sh").write_text(render("torchrun", document(parameters)))
     done = subprocess.run(
-        ["bash", "best.sh", "--", "mine.py"],
+        ["bash", "best.sh", *arguments],
         cwd=tmp_path,
-        env={**os.environ, "PYTHON": sys.executable},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    seen = [(tmp_path / f"seen{rank}").read_text().split("\n") for rank in (0, 1)]
-    assert [one[:3] for one in seen] == [["0", "2", "1"], ["1", "2", "1"]]
-    assert json.loads(seen[0][3]) == config
-
-
-def test_torchrun_trains_the_exported_configuration_again(tmp_path):
-    pytest.importorskip("torch", reason="needs PyTorch: pip install torch")
-    (tmp_path / "best.sh").write_text(
-        render("torchrun", document({"data_parallel_degree": 2, "zero_stage": 1, "task.width": 8}))
-    )
-    done = subprocess.run(
-        ["bash", "best.sh", "again"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHON": sys.executable, "PYTHONPATH": str(Path(__file__).parents[2])},
+        env={**os.environ, "PYTHON": str(python), "PYTHONPATH": str(Path(__file__).parents[2])},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+def test_the_users_own_script_is_started_in_as_many_processes_and_handed_the_configuration(tmp_path):
+    python = tmp_path / "python"
+    python.write_text('#!/bin/sh\necho "$@"\necho "$OMP_NUM_THREADS"\necho "$TUNER_CONFIG"\n')
+    python.chmod(0o755)
+    config = {"data_parallel_degree": 2, "micro_batch_size": 8}
+    command, threads, handed = in_shell(tmp_path, config, ["--", "mine.py", "--deep"], python).splitlines()
+    assert command.startswith("-m torch.distributed.run ")
+    assert command.endswith(" --nproc-per-node=2 mine.py --deep")
+    assert threads == "1"
+    assert json.loads(handed) == config
+
+
+def test_torchrun_trains_the_exported_configuration_again(tmp_path):
+    """In two processes, whose losses are those of one that takes the whole batch."""
+    pytest.importorskip("torch", reason="needs PyTorch: pip install torch")
+    parameters = {"data_parallel_degree": 2, "zero_stage": 1, "task.width": 8, "micro_batch_size": 16}
+    in_shell(tmp_path, parameters, ["again"], sys.executable)
     found = Measurement.from_json((tmp_path / "again" / "result.json").read_text())
     assert found.outcome is Outcome.COMPLETE
     assert found.proof["world_size"] == 2
     assert found.metrics["accuracy"].n == 8
+    alone = {"task.width": 8, "micro_batch_size": 32, "threads": 1}
+    spec = replace(
+        TrialSpec.from_json((tmp_path / "again" / "spec.json").read_text()),
+        config=alone, trial_dir=tmp_path, cache_dir=tmp_path,
+    )  # fmt: skip
+    (tmp_path / "alone.json").write_text(spec.to_json())
+    subprocess.run([sys.executable, "-m", "trials", "alone.json"], cwd=tmp_path, check=True)
+    single = Measurement.from_json((tmp_path / "result.json").read_text())
+    losses = [one.facts["loss_curve"]["losses"] for one in (found, single)]
+    assert losses[0] == pytest.approx(losses[1], rel=1e-3)

@@ -44,7 +44,7 @@ class Compiler:
 
         def called(*arguments: Any, **keywords: Any) -> Any:
             # a frame of our own: PyTorch traces into its containers from others' code only
-            return model._call_impl(*arguments, **keywords)
+            return model._call_impl(*arguments, **keywords)  # type: ignore[no-untyped-call]  # torch's
 
         model._compiled_call_impl = torch.compile(called, backend=self._backend)
 

@@ -14,6 +14,7 @@ from tuner.results.plain import json_safe, plain_estimate
 _PHRASES = {
     "baseline": "your own configuration, to compare everything with",
     "try_first": "you asked for it (try_first)",
+    "bottleneck": "works where the time of your own configuration goes",
     "user": "you asked for it (tuner try)",
     "random": "by chance",
     "grid": "next in the order of the file",

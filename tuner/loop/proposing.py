@@ -1,4 +1,6 @@
-"""Which configuration is tried next: first what the user wants tried, then what the sampler proposes."""
+"""Which configuration is tried next: first what the user wants tried, then what the baseline's own time points to,
+then what the sampler proposes.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,20 @@ class Proposer:
         count: Callable[[Mapping[str, int]], None],
     ) -> None:
         self._sampler = sampler
-        self._wishes = deque(try_first)
+        self._wishes = deque(Proposal(config, "try_first") for config in try_first)
         self._rejections = dict(rejections)
         self._count = count
+
+    def add(self, wishes: Iterable[Proposal]) -> None:
+        """More to be tried before the sampler is asked."""
+        self._wishes.extend(wishes)
 
     def next(self, number: int, known: Collection[str], pending: Sequence[Config]) -> Proposal | None:
         """A configuration whose key is not ``known``, for trial ``number``; None when nothing is left."""
         while self._wishes:
-            config = self._wishes.popleft()
-            if config_key(config) not in known:
-                return Proposal(config, "try_first")
+            wish = self._wishes.popleft()
+            if config_key(wish.config) not in known:
+                return wish
         proposal = self._sampler.ask(number, pending)
         self._count_rejections()
         return proposal

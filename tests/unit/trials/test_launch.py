@@ -53,6 +53,13 @@ def test_the_measurement_is_rank_0s(ranks):
     assert found.metrics["score"].value == 7
 
 
+def test_what_rank_0_says_on_the_way_is_said_by_the_trial(ranks, tmp_path):
+    ranks('echo "score=1"')
+    events = [json.loads(line) for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert len(events) > 1
+    assert events[-1]["event"] == "ranks_ended"
+
+
 def test_each_rank_knows_the_rendezvous_and_has_its_own_cores(ranks, tmp_path):
     found = ranks('echo "score=1"; env > env$RANK; grep Cpus_allowed_list /proc/self/status > cores$RANK')
     assert found.outcome is Outcome.COMPLETE, found.message

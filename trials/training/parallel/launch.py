@@ -2,7 +2,7 @@
 
 The launcher is the trial's own process. It does nothing while its ranks run (one ``poll`` on their process
 descriptors), so it costs them nothing. Each rank is an ordinary ``python -m trials`` with a spec of its own in
-``rankN/``: its share of the cores, its own result; rank 0 measures for all.
+``rankN/``: its share of the cores, its own result; rank 0 measures for all, and writes the trial's events.
 """
 
 from __future__ import annotations
@@ -19,7 +19,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from trials.context import TrialContext
-from trials.contract import RESULT_FILE, SPEC_FILE, FailureKind, Measurement, Outcome, TrialFailure, TrialSpec
+from trials.contract import (
+    EVENTS_FILE,
+    RESULT_FILE,
+    SPEC_FILE,
+    FailureKind,
+    Measurement,
+    Outcome,
+    TrialFailure,
+    TrialSpec,
+)
 from trials.measurement.memory import process_tree
 from trials.training.layout import Layout
 from trials.training.world import LAUNCHER, MASTER_ADDR, MASTER_PORT, RANK, STARTED_AT, STORE_FD, WORLD_SIZE
@@ -74,6 +83,9 @@ def spec_of_rank(spec: TrialSpec, rank: int, cores: Sequence[int]) -> Path:
     folder = rank_folder(spec, rank)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / RESULT_FILE).unlink(missing_ok=True)  # of an earlier run in the same folder
+    if rank == 0:  # it speaks for the trial, to whoever follows that
+        (folder / EVENTS_FILE).unlink(missing_ok=True)
+        (folder / EVENTS_FILE).symlink_to(Path("..") / EVENTS_FILE)
     own = dataclasses.replace(spec, trial_dir=folder, cpus=tuple(cores))
     (folder / SPEC_FILE).write_text(own.to_json(), encoding="utf-8")
     return folder / SPEC_FILE
