@@ -95,7 +95,7 @@ def main() -> None:
         folder.mkdir()
         samples, report_at = config.pop("samples", job["samples"]), tuple(config.pop("report_at", ()))
         workload = {**BYTE_LM, "train_for": {"samples": samples}}
-        config = {**SMALL_LM, **config}
+        knobs = {**SMALL_LM, **config}
         wanted = ("val_loss_nats", "peak_memory_gib")
         spec = TrialSpec(
             "s",
@@ -103,7 +103,7 @@ def main() -> None:
             "m",
             Purpose.SEARCH,
             workload,
-            config,
+            knobs,
             0,
             folder,
             folder,

@@ -1,15 +1,12 @@
 """The memory model: what fake tensors say against PyTorch's tracker on real ones, and where shards must show."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from conftest import BYTE_LM, SMALL_LM
 
 from trials.contract import Purpose, TrialFailure, TrialSpec
-from trials.training.memory_model import estimate, tracked
+from trials.training.memory_model import estimate, main, tracked
 
 
 @pytest.fixture
@@ -34,12 +31,10 @@ def spec(tmp_path):
 @pytest.mark.parametrize(
     "config",
     [
-        {"micro_batch_size": 16},
         {"micro_batch_size": 16, "activation_checkpointing": "full"},
         {"precision": "bf16", "gradient_accumulation_steps": 2},
         {"precision": "bf16_params", "optimizer": "sgd"},
         {"data_parallel_degree": 2, "zero_stage": 3},
-        {"tensor_parallel_degree": 2},
     ],
     ids=str,
 )
@@ -75,19 +70,11 @@ def test_what_is_not_modelled_is_refused_by_name(spec):
         estimate(spec(pipeline_parallel_degree=2))
 
 
-def test_a_program_reads_one_line_for_each_spec(spec, tmp_path):
+def test_a_program_reads_one_line_for_each_spec(spec, tmp_path, capsys):
     (tmp_path / "a.json").write_text(spec().to_json())
     (tmp_path / "b.json").write_text(spec(compile=True).to_json())
-    command = [sys.executable, "-m", "trials.training.memory_model", "a.json", "b.json"]
-    done = subprocess.run(
-        command,
-        cwd=tmp_path,
-        env={"PYTHONPATH": str(Path(__file__).parents[2]), "OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert main([str(tmp_path / "a.json"), str(tmp_path / "b.json")]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     kinds = [size for name, size in found[0].items() if name not in ("peak_bytes", "state_bytes")]
     assert sum(kinds) == found[0]["peak_bytes"] > 0
     assert "compile=True" in found[1]["refused"]
