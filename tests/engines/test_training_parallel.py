@@ -37,7 +37,7 @@ def found(folder):
 
 def losses(measurement):
     assert measurement.outcome is Outcome.COMPLETE, measurement.message
-    return measurement.facts["loss_curve"]["losses"]
+    return measurement.facts["first_losses"]
 
 
 @pytest.fixture
@@ -120,4 +120,6 @@ def test_ranks_stop_together_on_the_way_and_learn_what_one_process_does(found, f
     config = {name: value for name, value in SMALL_LM.items() if name != "threads"}
     single = train(BYTE_LM["task"], config, train_for={"samples": STAGED["samples"]}, evaluate_on=21)
     assert losses(found["staged"]) == pytest.approx(losses(single), rel=1e-3)
+    learnt = [one.examples[Key.VAL_LOSS_NATS] for one in (found["staged"], single)]
+    assert learnt[0] == pytest.approx(learnt[1], rel=1e-3)
     assert stage.metrics[Key.VAL_LOSS_NATS].value > found["staged"].metrics[Key.VAL_LOSS_NATS].value

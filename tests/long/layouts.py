@@ -28,7 +28,8 @@ TWO = {
     "zero 3, checkpointing": {
         "data_parallel_degree": 2, "zero_stage": 3, "activation_checkpointing": "full", "checkpoint_every": 2,
     },
-    "ddp, offload": {"data_parallel_degree": 2, "activation_offload": "cpu"},
+    "ddp, offload": {"data_parallel_degree": 2, "activation_offload": "cpu", "optimizer_offload": "cpu"},
+    "ddp, compiled": {"data_parallel_degree": 2, "compile": True},
     "tensor": {"tensor_parallel_degree": 2},
     "tensor, selective": {"tensor_parallel_degree": 2, "activation_checkpointing": "selective"},
     "gpipe": {"pipeline_parallel_degree": 2, "pipeline_schedule": "gpipe"},
@@ -83,8 +84,8 @@ def _row(name: str, measurement: Measurement, reference: Measurement, tolerance:
         print(f"| {name} | {measurement.failure_kind}: {measurement.message.splitlines()[0][:160]} | | |")
         return False
     pairs = zip(
-        measurement.facts["loss_curve"]["losses"][:STEPS],
-        reference.facts["loss_curve"]["losses"][:STEPS],
+        measurement.facts["first_losses"],
+        reference.facts["first_losses"],
         strict=True,
     )
     largest = max(abs(ours - theirs) / theirs for ours, theirs in pairs)

@@ -8,12 +8,12 @@ import pytest
 from tests import builders
 from tuner.results import StudyResult, judge
 
-CURVE = [5.0 - 0.1 * step for step in range(30)]
+LOSSES = [5.0 - 0.1 * step for step in range(20)]
 
 
 def run(losses: list[float], seed: int = 0, batch: int = 16) -> Any:
     facts = {
-        "loss_curve": {"steps": list(range(len(losses))), "losses": losses},
+        "first_losses": losses,
         "global_batch_size": batch,
     }
     return replace(builders.measurement({"speed": 1.0}, "baseline", seed=seed), facts=facts)
@@ -24,7 +24,7 @@ def judged(
 ) -> StudyResult:
     workload = {"kind": "training", "task": "trials.tasks.digits:Digits", "train_for": {"samples": 1000}}
     study = builders.study(
-        builders.trial(0, *(base_runs or (run(CURVE),)), config={"micro_batch_size": 16, **(base or {})}),
+        builders.trial(0, *(base_runs or (run(LOSSES),)), config={"micro_batch_size": 16, **(base or {})}),
         builders.trial(1, *runs, config=config),
         objectives=(builders.objective("speed"),),
         notes={"workload": workload},
@@ -33,7 +33,7 @@ def judged(
 
 
 def moved(by: float, at: int = 5) -> list[float]:
-    return [loss * (1 + by) if step == at else loss for step, loss in enumerate(CURVE)]
+    return [loss * (1 + by) if step == at else loss for step, loss in enumerate(LOSSES)]
 
 
 SPLIT = {"micro_batch_size": 8, "data_parallel_degree": 2, "activation_checkpointing": "full"}
@@ -66,7 +66,7 @@ def test_other_data_is_not_compared() -> None:
 
 
 def test_a_baseline_that_does_not_repeat_itself_widens_what_is_allowed() -> None:
-    repeats = (run(CURVE), run(moved(4e-3)))
+    repeats = (run(LOSSES), run(moved(4e-3)))
     assert judged(SPLIT, run(moved(9e-3, at=7)), base_runs=repeats).trial(1).numerics_changed is None
     assert judged(SPLIT, run(moved(3e-2, at=7)), base_runs=repeats).trial(1).numerics_changed
 

@@ -86,5 +86,5 @@ def test_torchrun_trains_the_exported_configuration_again(tmp_path):
     (tmp_path / "alone.json").write_text(spec.to_json())
     subprocess.run([sys.executable, "-m", "trials", "alone.json"], cwd=tmp_path, check=True)
     single = Measurement.from_json((tmp_path / "result.json").read_text())
-    losses = [one.facts["loss_curve"]["losses"] for one in (found, single)]
+    losses = [one.facts["first_losses"] for one in (found, single)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-3)

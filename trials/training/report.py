@@ -7,7 +7,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from trials.contract import FailureKind, MetricValue, TrialFailure
 from trials.measurement.peaks import peak_flops_per_s
@@ -19,7 +18,8 @@ from trials.training.precision import Precision
 from trials.training.world import World
 
 GIB = 2**30
-CURVE_POINTS, FIRST_POINTS = 200, 20
+FIRST_LOSSES = 20
+"""Steps whose losses are kept: later on, training itself blows the smallest difference up."""
 
 
 @dataclass(frozen=True)
@@ -136,13 +136,6 @@ def losses_of(ranks: Sequence[RankRecord]) -> list[float]:
     """The loss of each step over the whole batch: the mean over the ranks that saw a part of it."""
     seen = [rank.losses for rank in ranks if rank.losses]
     return [math.fsum(step) / len(step) for step in zip(*seen, strict=True)]
-
-
-def curve(losses: Sequence[float]) -> dict[str, list[Any]]:
-    """The first losses, and the others thinned to about ``CURVE_POINTS``: step numbers (from 0) and losses."""
-    every = max(1, -(-len(losses) // CURVE_POINTS))
-    steps = sorted({*range(min(len(losses), FIRST_POINTS)), *range(0, len(losses), every)})
-    return {"steps": steps, "losses": [losses[step] for step in steps]}
 
 
 def memory_metrics(ranks: Sequence[RankRecord]) -> dict[str, MetricValue]:

@@ -393,7 +393,7 @@ class Session:
             self.metrics[Key.MFU_PCT] = used
         losses = report.losses_of(ranks)
         self.metrics[Key.TRAIN_LOSS_NATS] = report.train_loss(losses)
-        self.facts["loss_curve"] = report.curve(losses)
+        self.facts["first_losses"] = losses[: report.FIRST_LOSSES]
         self.metrics[Key.STARTUP_S] = MetricValue(
             phases["startup_s"], unit_of(Key.STARTUP_S), 1, method="phase clock"
         )

@@ -16,9 +16,8 @@ from trials.workloads import Knob, workload, workload_names
 from tuner.records.rows import MeasurementRecord, StudyRecord, TrialRecord
 from tuner.results.model import BASELINE
 
-CURVE, GLOBAL_BATCH = "loss_curve", "global_batch_size"
-COMPARED_STEPS = 20
-"""Later on, training itself blows the smallest difference up."""
+FIRST_LOSSES, GLOBAL_BATCH = "first_losses", "global_batch_size"
+"""Facts of a training: the loss of each of its first steps, and samples a step."""
 TOLERANCE = {"fp32": 1e-3, "tf32": 1e-3}
 LOW_PRECISION_TOLERANCE = 5e-3
 FLOORS = 3.0
@@ -68,8 +67,10 @@ def _numeric(trial: TrialRecord, knobs: Mapping[str, Knob]) -> dict[str, Any]:
 
 
 def _trained(trial: TrialRecord) -> Iterator[MeasurementRecord]:
-    """The complete runs with a loss curve; cold ones too, which are slower and not different."""
-    return (run for run in trial.measurements if run.outcome is Outcome.COMPLETE and CURVE in run.facts)
+    """The complete runs that say how they began; cold ones too, which are slower and not different."""
+    return (
+        run for run in trial.measurements if run.outcome is Outcome.COMPLETE and FIRST_LOSSES in run.facts
+    )
 
 
 def _tolerance(trial: TrialRecord) -> float:
@@ -93,13 +94,8 @@ def _difference(run: MeasurementRecord, reference: MeasurementRecord, tolerance:
 
 def _largest(run: MeasurementRecord, reference: MeasurementRecord) -> tuple[float, int]:
     """The largest relative difference of the first losses, and its step from 0."""
-    ours, theirs = _early(run), _early(reference)
-    shared = sorted(ours.keys() & theirs.keys())
-    differences = [(abs(ours[step] - theirs[step]) / max(abs(theirs[step]), 1e-12), step) for step in shared]
+    pairs = zip(run.facts[FIRST_LOSSES], reference.facts[FIRST_LOSSES], strict=False)
+    differences = [
+        (abs(ours - theirs) / max(abs(theirs), 1e-12), step) for step, (ours, theirs) in enumerate(pairs)
+    ]
     return max(differences, default=(0.0, 0))
-
-
-def _early(run: MeasurementRecord) -> dict[int, float]:
-    curve = run.facts[CURVE]
-    pairs = zip(curve["steps"], curve["losses"], strict=False)
-    return {int(step): float(loss) for step, loss in pairs if step < COMPARED_STEPS}
