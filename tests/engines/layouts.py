@@ -91,7 +91,9 @@ def main() -> None:
     world._meet = lambda joined: None if dist.is_initialized() else meet(joined)
     world.World.leave = lambda joined: dist.barrier()
     for name, config in job["layouts"].items():
-        folder = Path(job["folder"]) / f"{name}-{rank}"
+        folder = (
+            Path(job["folder"]) / f"{name.replace(', ', '-').replace(' ', '-')}-{rank}"
+        )  # g++ takes no spaces
         folder.mkdir()
         samples, report_at = config.pop("samples", job["samples"]), tuple(config.pop("report_at", ()))
         workload = {**BYTE_LM, "train_for": {"samples": samples}}
