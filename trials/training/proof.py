@@ -28,7 +28,7 @@ class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
     without any recomputation.
     """
 
-    def __init__(self, ranks: int = 1) -> None:
+    def __init__(self, ranks: int = 1) -> None:  # of the whole trial
         super().__init__()  # type: ignore[no-untyped-call]  # torch's
         self._ranks = ranks
         self.sent_bytes = 0.0
@@ -45,7 +45,7 @@ class MatmulWatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch'
         """Run the operation, and count it where it is one of those."""
         result = func(*args, **(kwargs or {}))
         if self._ranks > 1:
-            self.sent_bytes += sent_bytes(func, args, self._ranks)
+            self.sent_bytes += sent_bytes(func, args)
         count = flop_registry.get(func._overloadpacket)
         if count is not None:
             self.products[_first_dtype(args)] += 1

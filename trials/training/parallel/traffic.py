@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 _SHARES = {
@@ -32,11 +33,8 @@ _SHARES = {
 _NAMESPACES = ("c10d", "_c10d_functional", "c10d_functional", "_c10d_functional_autograd")
 
 
-def sent_bytes(function: Any, arguments: Any, ranks: int) -> float:
-    """Bytes that this rank sends in one dispatched operation; 0 where it is no communication.
-
-    ``ranks`` is the size of the group, as far as the layout tells it.
-    """
+def sent_bytes(function: Any, arguments: Any) -> float:
+    """Bytes that this rank sends in one dispatched operation; 0 where it is no communication."""
     packet = getattr(function, "_overloadpacket", None)
     namespace, _, name = str(packet).partition(".")
     if namespace not in _NAMESPACES:
@@ -44,7 +42,22 @@ def sent_bytes(function: Any, arguments: Any, ranks: int) -> float:
     if name == "send":
         return float(_bytes(arguments))
     share = _SHARES.get(name)
-    return 0.0 if share is None else share * (ranks - 1) / ranks * _largest(arguments)
+    if share is None:
+        return 0.0
+    ranks = _group_size(arguments)
+    return share * (ranks - 1) / ranks * _largest(arguments)
+
+
+def _group_size(arguments: Any) -> int:
+    """Ranks of the operation's group: its first object (a reduction comes later), or known by its name."""
+    import torch.distributed as dist
+    from torch.distributed.distributed_c10d import _resolve_process_group  # type: ignore[attr-defined]  # its only home
+
+    for argument in arguments:
+        if isinstance(argument, torch.ScriptObject):
+            return int(dist.ProcessGroup.unbox(argument).size())
+    names = [argument for argument in arguments if isinstance(argument, str)]
+    return int(_resolve_process_group(names[-1]).size())  # type: ignore[arg-type]  # a name is one
 
 
 def _largest(arguments: Any) -> int:
