@@ -6,8 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 SCRIPT = """
 import faulthandler, os, signal, sys
 from contextlib import nullcontext
@@ -42,9 +40,8 @@ assert taken
 """
 
 
-@pytest.mark.parametrize("engine", ["onnxruntime", "openvino"])
-def test_a_signal_is_taken_after_engines_were_closed_in_any_order(engine: str, tmp_path: Path) -> None:
+def test_a_signal_is_taken_after_openvino_engines_were_closed_in_any_order(tmp_path: Path) -> None:
     ended = subprocess.run(
-        [sys.executable, "-c", SCRIPT, engine, str(tmp_path)], check=False, capture_output=True, text=True
+        [sys.executable, "-c", SCRIPT, "openvino", str(tmp_path)], check=False, capture_output=True, text=True
     )
     assert ended.returncode == 0, ended.stderr
