@@ -1,9 +1,8 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
-from trials.measurement import environment, load, memory, peaks
+from trials.measurement import environment, load, peaks
 from trials.measurement.load import LoadSample
 
 
