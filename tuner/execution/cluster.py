@@ -194,7 +194,7 @@ def _callers_signal_handlers() -> Iterator[Callable[[], None]]:
             if callable(handler):
                 signal.signal(number, handler)
 
-    signal.signal = keep_the_callers  # type: ignore[assignment] - it has no settings to that end
+    signal.signal = keep_the_callers  # type: ignore[assignment]  # Ray has no setting
     try:
         yield put_back
     finally:
