@@ -15,7 +15,7 @@ from tuner.comparison import LimitStatus
 from tuner.results import StudyResult
 from tuner.results.model import BASELINE
 from tuner.results.patterns import Influence
-from tuner.results.wording import advice, nearest_lines
+from tuner.results.wording import advice, nearest_lines, share_text
 
 _MOST_INFLUENCES = 5
 _MOST_LEVELS = 4
@@ -77,7 +77,7 @@ def _nearest_miss(result: StudyResult) -> str:
         return ""
     bound, gap = miss.limit.bound, miss.limit.gap
     by = f", by {shown_number(gap)}" if math.isfinite(gap) else ""
-    share = f" ({gap / abs(bound.value):.1%} of the limit)" if by and bound.value else ""
+    share = f" ({share_text(gap / abs(bound.value))} of the limit)" if by and bound.value else ""
     return f"nearest miss: {miss}{by}{share}"
 
 

@@ -25,7 +25,7 @@ from dataclasses import dataclass, field
 from statistics import NormalDist, fmean, median
 
 from tuner import student_t
-from tuner.comparison import CONFIDENCE, standard_deviation
+from tuner.comparison import CONFIDENCE, log_ratio, standard_deviation
 from tuner.objectives import Bound, Objective
 from tuner.pareto import front_indices
 from tuner.search.protocol import Expected
@@ -193,7 +193,7 @@ def _positive(level: float, error: float, degrees: float) -> Guess:
 
 def _of_model(expected: Expected) -> Guess:
     if expected.low > 0:
-        error = expected.value * (math.log(expected.high) - math.log(expected.low)) / (2 * _Z)
+        error = expected.value * log_ratio(expected.high, expected.low) / (2 * _Z)
         return Guess(expected.value, error, MODEL_DEGREES)
     return Guess(expected.value, (expected.high - expected.low) / (2 * _Z), MODEL_DEGREES)
 
@@ -206,7 +206,7 @@ def _chance_better(objective: Objective, ours: Guess, theirs: Guess) -> float:
     scales = (ours.value, theirs.value) if is_log else (1.0, 1.0)
     errors = (ours.error / scales[0], theirs.error / scales[1])
     worse_by = objective.loss(1.0) * (
-        math.log(ours.value) - math.log(theirs.value) if is_log else ours.value - theirs.value
+        log_ratio(ours.value, theirs.value) if is_log else ours.value - theirs.value
     )
     error = math.hypot(*errors)
     if error == 0:
@@ -219,9 +219,11 @@ def _degrees(errors: tuple[float, float], degrees: tuple[float, float]) -> float
 
     Satterthwaite's formula would count these repeats twice, once for each side.
     """
-    total = sum(error**2 for error in errors)
-    shares = sum(error**2 / freedom for error, freedom in zip(errors, degrees, strict=True))
-    return total / shares if shares else math.inf
+    largest = max(errors)
+    if largest == 0 or math.isinf(largest):
+        return min(degrees)
+    parts = [(error / largest) ** 2 for error in errors]
+    return sum(parts) / sum(part / freedom for part, freedom in zip(parts, degrees, strict=True))
 
 
 def _chance_met(bound: Bound, guess: Guess) -> float:
