@@ -23,6 +23,21 @@ EVENTS_FILE = "events.jsonl"
 LOG_FILE = "trial.log"  # stdout and stderr of the trial, interleaved as written
 
 
+LARGEST_NUMBER = 1e60
+"""A metric beyond it cannot be compared: squares and volumes of what is larger leave the range of a float."""
+
+
+def is_comparable(value: float) -> bool:
+    """Whether a number can be calculated with: finite, and at most ``LARGEST_NUMBER`` in size."""
+    return abs(value) <= LARGEST_NUMBER
+
+
+def why_not_comparable(value: float) -> str:
+    """In words: ``inf``, or ``1e+308, and beyond 1e+60 nothing can be compared``."""
+    beyond = f", and beyond {LARGEST_NUMBER:g} nothing can be compared" if math.isfinite(value) else ""
+    return f"{value:g}{beyond}"
+
+
 class Purpose(StrEnum):
     """Why a measurement was taken."""
 
@@ -85,7 +100,7 @@ class MetricValue:
     @property
     def is_finite(self) -> bool:
         """True when the value can be compared with others."""
-        return math.isfinite(self.value)
+        return is_comparable(self.value)
 
 
 @dataclass(frozen=True)

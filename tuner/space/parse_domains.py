@@ -164,7 +164,7 @@ def _number(name: str, key: str, node: Map, problems: Problems) -> float | None:
     if entry is None:
         return None
     value = plain(entry.node)
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
+    if isinstance(value, int | float) and not isinstance(value, bool) and is_finite(value):
         return value
     way_out = (
         "write it without quotes"
@@ -218,7 +218,7 @@ def _check_values(name: str, domain: Domain, node: Node, vocabulary: Vocabulary,
         problem = vocabulary.value_problem(name, value)
         if problem:
             problems.add(where, problem)
-        elif not _is_finite(value):
+        elif not is_finite(value):
             problems.add(where, f"{name}={value} is not a finite number", "write a number")
 
 
@@ -244,11 +244,15 @@ def _places(node: Node) -> dict[str, Where]:
     return {}
 
 
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
+def is_finite(value: Any) -> bool:
+    """Whether every number of a value is one, and not beyond what a float holds."""
+    if isinstance(value, int | float):
+        try:
+            return math.isfinite(value)
+        except OverflowError:
+            return False
     if isinstance(value, list | dict):
-        return all(_is_finite(item) for item in (value.values() if isinstance(value, dict) else value))
+        return all(is_finite(item) for item in (value.values() if isinstance(value, dict) else value))
     return True
 
 
@@ -263,4 +267,12 @@ def has_values_of_maps(node: Node) -> bool:
     )
 
 
-__all__ = ["DOMAIN_KEYS", "FOREIGN_KEYS", "Domain", "has_values_of_maps", "read_domain", "read_expression"]
+__all__ = [
+    "DOMAIN_KEYS",
+    "FOREIGN_KEYS",
+    "Domain",
+    "has_values_of_maps",
+    "is_finite",
+    "read_domain",
+    "read_expression",
+]
