@@ -9,8 +9,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tuner.space.errors import Problems, known_names, shown
+from tuner.space.range_limits import LARGEST_WHOLE
 from tuner.space.units import UnitError, gibibytes, seconds
 from tuner.space.yaml_source import Map, Node, Scalar, plain
+
+MOST = 2**31 - 1
+"""The largest count that a column of the records holds."""
 
 LEAST_MEMORY_MIB = 16
 """``python -m trials`` with a command workload takes 15 MiB (Python 3.11, measured); torch takes 20 times that."""
@@ -32,6 +36,7 @@ class Field:
     help: str
     attribute: str = ""
     low: int | None = None
+    high: int = MOST  # of whole numbers
 
     @property
     def name(self) -> str:
@@ -109,7 +114,7 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
     ),
     "search": (
         Field("sampler", TEXT, "who proposes configurations; auto picks by the space and the budget"),
-        Field("seed", INTEGER, "the same seed proposes the same configurations", low=0),
+        Field("seed", INTEGER, "the same seed proposes the same configurations", low=0, high=LARGEST_WHOLE),
         Field("concurrent_trials", INTEGER, "trials at once; more than one may disturb timings", low=1),
         Field("cut_short", TRUTH, "end trials that cannot reach the front any more (default: true)"),
     ),
@@ -161,6 +166,8 @@ def read_section(name: str, node: Node, problems: Problems) -> dict[str, Any]:
 def _in_bounds(field: Field, value: Any) -> Any:
     if field.low is not None and value < field.low:
         raise UnitError(f"must be at least {field.low}; write {field.low} or more")
+    if isinstance(value, int) and value > field.high:
+        raise UnitError(f"is larger than {field.high}; write a smaller number")
     return value
 
 
