@@ -19,7 +19,8 @@ from sqlalchemy.exc import (
 )
 
 from tuner.records import tables
-from tuner.records.errors import RecordsError, RecordsMissing, RecordsUnavailable
+from tuner.records.cells import DamagedCellError
+from tuner.records.errors import DamagedRecords, RecordsError, RecordsMissing, RecordsUnavailable
 from tuner.records.names import DEFAULT_LOCATION, location_meant
 from tuner.records.upgrades import STEPS, upgrade
 
@@ -34,6 +35,9 @@ _SCHEMA_LOCK = (
 _LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _PASSING_STATES = ("40001", "40P01", "55P03")  # PostgreSQL: serialization, deadlock, lock not available
 _OPERATIONAL = (OperationalError, InterfaceError, sqlite3.OperationalError)
+_BACK_TO_A_COPY = "go back to a copy of them, or begin new ones with --records"
+_LACKS = ("no such column", "no such table", "has no column named")
+_LACKS_STATES = ("42703", "42P01")  # PostgreSQL: undefined column, undefined table
 _MEANINGS = {
     "SQLITE_NOTADB": "it is not an SQLite database; give another file with --records",
     "SQLITE_CORRUPT": "the file is damaged; go back to a copy of it, or start a new one with --records",
@@ -87,6 +91,11 @@ class Database:
                 "trial folders), or start anew"
             )
 
+    def damaged(self, error: DamagedCellError) -> DamagedRecords:
+        """The damage as one line with a way out."""
+        way_out = error.way_out or _BACK_TO_A_COPY
+        return DamagedRecords(f"the records at {self.where} are damaged: {error}; {way_out}")
+
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
@@ -102,6 +111,10 @@ class Database:
                 return result
             except IntegrityError:
                 raise  # not trouble with the database: the caller knows what it means
+            except DamagedCellError as error:
+                raise self.damaged(error) from error
+            except OverflowError as error:  # of a number that was asked for
+                raise RecordsError(f"the records at {self.where} hold no such number: {error}") from error
             except (DBAPIError, sqlite3.Error, UnicodeEncodeError) as error:
                 # a connection lost during the commit leaves open whether it happened: not repeated
                 may_repeat = _passes(error) and not (is_done and _is_lost(error))
@@ -156,6 +169,8 @@ def explained(error: Exception, where: str) -> RecordsError:
         )
     meaning = next((words for code, words in _MEANINGS.items() if _code(error).startswith(code)), None)
     cause = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+    if _code(error) in _LACKS_STATES or any(words in cause for words in _LACKS):
+        return DamagedRecords(f"the records at {where} are damaged: {cause}; {_BACK_TO_A_COPY}")
     is_temporary = _code(error).startswith(
         ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "53")
     ) or _is_lost(error)
@@ -219,6 +234,8 @@ def _tune_sqlite(engine: Engine, busy_timeout_s: float) -> None:
     @event.listens_for(engine, "connect")
     def _(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves, below
+        # bytes that are no text must not end a query before it is known whose they are
+        connection.text_factory = lambda kept: kept.decode("utf-8", "surrogateescape")
         connection.execute(f"PRAGMA busy_timeout = {int(busy_timeout_s * 1000)}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -235,6 +252,10 @@ def _schema_version(connection: Connection, where: str) -> int | None:
     names = inspect(connection).get_table_names()
     if tables.schema.name in names:
         found = connection.scalar(select(tables.schema.c.version))
+        if found is None:
+            raise DamagedRecords(
+                f"the records at {where} are damaged: {tables.schema.name} has no version; {_BACK_TO_A_COPY}"
+            )
         if found != tables.SCHEMA_VERSION and found not in STEPS:
             raise RecordsError(
                 f"the records at {where} have schema version {found}, this tuner reads version "
