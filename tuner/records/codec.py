@@ -21,7 +21,7 @@ from trials.contract import Measurement, MetricValue
 from trials.metrics import Direction
 from tuner.objectives import Bound, Constraint, LimitKind, Objective
 from tuner.records.cells import as_list, as_mapping, as_text, mapping, text, whole
-from tuner.records.rows import Forecast
+from tuner.records.rows import CONCURRENT, GIVEN, Forecast
 
 
 def to_text(value: Any) -> str:
@@ -80,9 +80,16 @@ def body_from_text(kept: str | None) -> Body:
         metrics=_metrics_from_plain(as_mapping(raw.get("metrics", {}))),
         phases=numbers_from_plain(as_mapping(raw.get("phases", {}))),
         proof=as_mapping(raw.get("proof", {})),
-        facts=as_mapping(raw.get("facts", {})),
+        facts=_facts(as_mapping(raw.get("facts", {}))),
         warnings=tuple(map(as_text, as_list(raw.get("warnings", [])))),
     )
+
+
+def _facts(raw: dict[str, Any]) -> dict[str, Any]:
+    """Free, but for those that everybody reads."""
+    as_mapping(raw.get(GIVEN, {}))
+    whole(raw.get(CONCURRENT, 1))
+    return raw
 
 
 def _metrics_from_plain(raw: Mapping[str, Any]) -> dict[str, MetricValue]:

@@ -15,6 +15,7 @@ from tuner.records import codec
 from tuner.records.cells import (
     Cells,
     DamagedCellError,
+    as_mapping,
     counts,
     mapping,
     moment,
@@ -71,8 +72,16 @@ def load_study(
         rejected=row.get("rejected", counts),
         stopped_because=row.maybe("stopped_because", text),
         trials=_trials(connection, name, _chosen(row_id, only), is_whole=only is None),
-        notes=row.get("notes", mapping),
+        notes=row.get("notes", _notes),
     )
+
+
+def _notes(kept: str) -> dict[str, Any]:
+    """Free, but for those that everybody reads."""
+    found = mapping(kept)
+    for key in ("workload", "selection"):
+        as_mapping(found.get(key) or {})
+    return found
 
 
 def _reference_point(kept: str, objectives: Sequence[Objective]) -> dict[str, float]:
@@ -166,17 +175,26 @@ def _trials(
     connection: Connection, study: str, chosen: ColumnElement[bool], *, is_whole: bool
 ) -> tuple[TrialRecord, ...]:
     rows = connection.execute(select(trials).where(chosen).order_by(trials.c.number)).all()
-    if is_whole and rows and rows[0].number != 0:
-        raise DamagedCellError(f"study {study!r}: its trial 0, the baseline, is missing")
     places = {row.id: f"study {study!r}, trial {row.number!r}" for row in rows}
     taken: dict[int, list[MeasurementRecord]] = defaultdict(list)
     machines = _environments(connection, study, chosen)
     columns = [column for column in measurements.c if column.name not in ("owner", "examples_id")]
-    numbers = {row.id: row.number for row in rows}
+    numbers = {row.id: Cells(row, places[row.id]).get("number", whole) for row in rows}
+    if is_whole:
+        _refuse_a_gap(study, list(numbers.values()))
     for row in connection.execute(_of(chosen, *columns).order_by(measurements.c.id)):
         cells = Cells(row, places[row.trial_id])
         taken[row.trial_id].append(_measurement(cells, numbers[row.trial_id], machines))
     return tuple(_trial(Cells(row, places[row.id]), taken[row.id]) for row in rows)
+
+
+def _refuse_a_gap(study: str, numbers: Sequence[int]) -> None:
+    """Trials are found by their place as well: one that was deleted would give its number to the next."""
+    gap = next((place for place, number in enumerate(numbers) if place != number), None)
+    if gap is not None:
+        raise DamagedCellError(
+            f"study {study!r}: its trial {gap}{'' if gap else ', the baseline,'} is missing"
+        )
 
 
 def _trial(row: Cells, taken: Sequence[MeasurementRecord]) -> TrialRecord:

@@ -123,10 +123,25 @@ def test_list_says_which_study_is_damaged_and_goes_on_with_the_others(damaged: P
     assert re.search(r"^warning: .* damaged: study 'built': its updated_at is damaged .*$", said.err)
 
 
-def test_a_study_that_lost_its_baseline_is_damaged(damaged: Path) -> None:
-    damage(damaged, "DELETE FROM tuner_trial WHERE number = 0")
-    with pytest.raises(DamagedRecords, match="study 'built': its trial 0, the baseline, is missing"):
+@pytest.mark.parametrize(("number", "said"), [(0, "its trial 0, the baseline, is"), (2, "its trial 2 is")])
+def test_a_study_that_lost_a_trial_is_damaged(number: int, said: str, damaged: Path) -> None:
+    damage(damaged, "DELETE FROM tuner_trial WHERE number = ?", number)
+    with pytest.raises(DamagedRecords, match=f"study 'built': {said} missing"):
         everything(damaged)
+
+
+def test_notes_and_facts_that_every_verb_reads_are_looked_at(damaged: Path) -> None:
+    for table, column, text in (
+        ("tuner_study", "notes", '{"selection": 5}'),
+        ("tuner_study", "notes", '{"workload": [1]}'),
+        ("tuner_measurement", "body", '{"facts": {"parameters": 5}}'),
+        ("tuner_measurement", "body", '{"facts": {"concurrent_trials": "a"}}'),
+    ):
+        kept = damaged.read_bytes()
+        damage(damaged, one_row(table, column), text)
+        with pytest.raises(DamagedRecords, match=f"its {column} is damaged"):
+            everything(damaged)
+        damaged.write_bytes(kept)
 
 
 @pytest.mark.parametrize(
