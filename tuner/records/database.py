@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
 from sqlalchemy.exc import (
@@ -36,6 +37,7 @@ _LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _PASSING_STATES = ("40001", "40P01", "55P03")  # PostgreSQL: serialization, deadlock, lock not available
 _OPERATIONAL = (OperationalError, InterfaceError, sqlite3.OperationalError)
 _BACK_TO_A_COPY = "go back to a copy of them, or begin new ones with --records"
+_NO_WRITING = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_PERM")
 _LACKS = ("no such column", "no such table", "has no column named")
 _LACKS_STATES = ("42703", "42P01")  # PostgreSQL: undefined column, undefined table
 _MEANINGS = {
@@ -45,6 +47,7 @@ _MEANINGS = {
     "SQLITE_READONLY": "the file or its folder is read-only; give another place with --records",
     "SQLITE_PERM": "no permission; give another place with --records",
     "SQLITE_FULL": "the disk is full; free some space, what was recorded is intact",
+    "SQLITE_IOERR_SHMSIZE": "the disk is full; free some space, what was recorded is intact",
     "SQLITE_IOERR": "the disk reports an error; what was recorded before is intact",
     "53100": "the server's disk is full; free some space, what was recorded is intact",
 }
@@ -53,13 +56,17 @@ _MEANINGS = {
 class Database:
     """Short transactions on one database. Safe to use from several threads."""
 
-    def __init__(self, engine: Engine, busy_timeout_s: float) -> None:
-        self.url = engine.url.render_as_string(hide_password=True)
-        self.where = _shown(engine.url)
+    def __init__(
+        self, engine: Engine, busy_timeout_s: float, url: URL, read_only_since: RecordsError | None = None
+    ) -> None:
+        """``read_only_since``: why the engine can only read; raised for every write."""
+        self.url = url.render_as_string(hide_password=True)
+        self.where = _shown(url)
+        self._read_only_since = read_only_since
         self._engine = engine
         self._writer = engine.execution_options(tuner_is_writing=True)
         self._give_up_s = 2 * busy_timeout_s
-        self._file = Path(engine.url.database or "") if _is_file(engine.url) else None
+        self._file = Path(url.database or "") if _is_file(url) else None
         self._inode: int | None = None
 
     def read(self, work: Callable[[Connection], T]) -> T:
@@ -72,6 +79,8 @@ class Database:
         ``work`` may run more than once: it is repeated while another process holds the lock.
         RecordsUnavailable when that lasts too long, or at once where waiting does not help (a full disk).
         """
+        if self._read_only_since is not None:
+            raise self._read_only_since
         self._refuse_a_lost_file()
         return self._patiently(self._writer, work)
 
@@ -130,7 +139,7 @@ def open_database(location: str | Path | None, must_exist: bool, busy_timeout_s:
     where = _shown(url)
     if _is_file(url):
         _check_file(Path(url.database or ""), must_exist)
-    database = Database(_engine_for(url, busy_timeout_s), busy_timeout_s)
+    database = Database(_engine_for(url, busy_timeout_s), busy_timeout_s, url)
     try:
         version = database.read(lambda connection: _schema_version(connection, where))
         if version is None:
@@ -139,9 +148,43 @@ def open_database(location: str | Path | None, must_exist: bool, busy_timeout_s:
             _create(database, url)
         elif version < tables.SCHEMA_VERSION:
             database.write(upgrade)
-    except BaseException:
+    except BaseException as error:
         database.close()
+        if must_exist and _is_file(url) and isinstance(error, RecordsError) and _cannot_write(error):
+            return _unchanging(url, busy_timeout_s, error)
         raise
+    return database
+
+
+def _cannot_write(error: RecordsError) -> bool:
+    """Even to read, SQLite makes files beside one with a write-ahead log: not on a full or read-only disk."""
+    cause = error.__cause__
+    return isinstance(cause, Exception) and _code(cause).startswith(_NO_WRITING)
+
+
+def _unchanging(url: URL, busy_timeout_s: float, problem: RecordsError) -> Database:
+    """The file as it lies there, read without a lock; ``problem``, which led here, is raised where that is
+    impossible: a log beside it holds what is not in it yet, or its tables are of an older version.
+    """
+    path = Path(url.database or "")
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise RecordsError(
+            f"{problem}; to look at them, copy {path.name} and {log.name} to a place with room, and give that "
+            "with --records"
+        ) from problem
+    options = {"mode": "ro", "immutable": "1", "uri": "true"}
+    engine = _engine_for(
+        URL.create("sqlite", database=f"file:{quote(str(path))}", query=options), busy_timeout_s
+    )
+    database = Database(engine, busy_timeout_s, url, read_only_since=problem)
+    try:
+        version = database.read(lambda connection: _schema_version(connection, database.where))
+    except RecordsError:
+        version = None
+    if version != tables.SCHEMA_VERSION:
+        database.close()
+        raise problem
     return database
 
 
