@@ -87,7 +87,7 @@ def moment(value: Any) -> datetime:
 
 def mapping(value: Any) -> dict[str, Any]:
     """JSON text of an object."""
-    return as_mapping(json.loads(text(value)))
+    return as_mapping(json.loads(text(value), parse_constant=_refuse_constant))
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
@@ -109,6 +109,11 @@ def as_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError(f"{type(value).__name__} instead of a list")
     return value
+
+
+def _refuse_constant(word: str) -> Any:
+    """``NaN`` and the like are no JSON, and are never written."""
+    raise ValueError(f"{word} is not JSON")
 
 
 def counts(value: Any) -> dict[str, int]:
