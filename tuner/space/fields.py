@@ -16,6 +16,11 @@ from tuner.space.yaml_source import Map, Node, Scalar, plain
 MOST = 2**31 - 1
 """The largest count that a column of the records holds."""
 
+STORE_SERVERS = ("http", "https", "databricks")
+STORE_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+"""Schemes of the addresses where MLflow keeps its data."""
+_STORES = "use sqlite:///mlflow.db, postgresql://..., mysql://... or http://..."
+
 LEAST_MEMORY_MIB = 16
 """``python -m trials`` with a command workload takes 15 MiB (Python 3.11, measured); torch takes 20 times that."""
 
@@ -59,6 +64,8 @@ def _truth(value: Any) -> bool:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UnitError("is not a text; write a word")
+    if not value.isprintable():
+        raise UnitError("holds a character that cannot be printed; delete it")
     return value
 
 
@@ -67,13 +74,19 @@ def _store(value: Any) -> str | None:
     if value is None:
         return None
     text = _text(value)
-    scheme, found, _ = text.partition("://")
-    if text == "databricks" or (found and scheme != "file"):
+    scheme, found, rest = text.partition("://")
+    if text == "databricks":
         return text
-    raise UnitError(
-        "is a file store, which MLflow refuses; "
-        "write sqlite:///mlflow.db, a server's http address, or null for none"
-    )
+    if not found or scheme == "file":
+        raise UnitError(
+            "is a file store, which MLflow refuses; "
+            "write sqlite:///mlflow.db, a server's http address, or null for none"
+        )
+    if scheme.partition("+")[0] not in (*STORE_SERVERS, *STORE_DATABASES):
+        raise UnitError(f"is no store that MLflow knows; {_STORES}")
+    if scheme.startswith("sqlite") and rest.lstrip("/").partition("?")[0] in ("", ":memory:"):
+        raise UnitError("has no file; write sqlite:///mlflow.db")
+    return text
 
 
 def _memory(value: Any) -> float:

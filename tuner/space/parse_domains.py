@@ -117,6 +117,8 @@ def _choices(
 ) -> Domain | None:
     kept: dict[str, Choice] = {}
     for label, value, place in pairs:
+        if isinstance(label, str) and label != value and not label.isprintable():
+            problems.add(place, f"{name}: {label!r} cannot be printed", "give the choice another name")
         same = kept.get(canonical(value))
         if same is None:
             kept[canonical(value)] = Choice(label, value)

@@ -155,6 +155,29 @@ def test_a_family_whose_names_are_known_is_closed_and_others_are_open(load: Load
     assert set(names) == {"env.OMP_NUM_THREADS", "engine_args.anything"}
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (r'x: ["a\0b", 1]', "space.yaml:3: a\\0b holds NUL, which no program can be given; write it without"),
+        (r'x: "a\0b"', "holds NUL"),
+        (r'x: [["a\0b"]]', "holds NUL"),
+        (r'env.NAME: ["\e[31m", b]', "holds the control character U+001B; write it without"),
+        (r'x: {choices: {red: "\e[31m"}}', "holds the control character U+001B"),
+        (r'x: {value: {a: ["\x7f"]}}', "holds the control character U+007F"),
+        (r'x: {choices: {"a\nb": 1}}', "x: 'a\\nb' cannot be printed; give the choice another name"),
+        ('x: {choices: {"a\\u202eb": 1}}', "cannot be printed; give the choice another name"),
+    ],
+)
+def test_characters_that_no_trial_can_be_given_are_refused(refuse: Refuse, text: str, said: str) -> None:
+    assert said in refuse(f"workload: {{kind: open}}\nparameters:\n  {text}\n")
+
+
+def test_a_prompt_of_several_lines_is_a_choice_like_any_other(load: Load) -> None:
+    domain = _domain(load, "x", r'["one\n\ttwo", "ünïcode"]')
+    assert isinstance(domain, Choices)
+    assert domain.contains("one\n\ttwo") and domain.contains("ünïcode")
+
+
 @pytest.mark.parametrize("name", ["a b", "a/b", "batch-size", "1x", "a..b", ".a", "a."])
 def test_names_that_expressions_could_not_use_are_refused(refuse: Refuse, name: str) -> None:
     assert "is no name for a parameter; use letters" in refuse(
