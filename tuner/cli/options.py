@@ -95,6 +95,8 @@ def find_space(name: str) -> Path:
         )
     if mode:
         raise CliError(f"{name} is not a regular file; give the path of a space file")
+    if _is_link(path):
+        raise CliError(f"{name} is a link that leads nowhere; mend it, or give the space file itself")
     raise CliError(f"no space file {name!r:.200}; {_space_that_was_meant(path)}")
 
 
@@ -104,6 +106,13 @@ def _mode(path: Path) -> int:
         return path.stat().st_mode
     except (OSError, ValueError):
         return 0
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return path.is_symlink()
+    except (OSError, ValueError):
+        return False
 
 
 def _space_that_was_meant(path: Path) -> str:

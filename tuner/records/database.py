@@ -38,6 +38,13 @@ _PASSING_STATES = ("40001", "40P01", "55P03")  # PostgreSQL: serialization, dead
 _OPERATIONAL = (OperationalError, InterfaceError, sqlite3.OperationalError)
 _BACK_TO_A_COPY = "go back to a copy of them, or begin new ones with --records"
 _NO_WRITING = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_PERM")
+_PACKAGES = {
+    "psycopg": "psycopg[binary]",
+    "psycopg2": "psycopg2-binary",
+    "MySQLdb": "mysqlclient",
+    "mysql": "mysql-connector-python",
+}
+"""What to install for a module of another name."""
 _LACKS = ("no such column", "no such table", "has no column named")
 _LACKS_STATES = ("42703", "42P01")  # PostgreSQL: undefined column, undefined table
 _MEANINGS = {
@@ -205,7 +212,9 @@ def table_names(url: str) -> set[str]:
 def explained(error: Exception, where: str) -> RecordsError:
     """The driver's error as one line with a way out."""
     if isinstance(error, UnicodeEncodeError):
-        return RecordsError(f"cannot write to the records at {where}: {error.object!r:.80} is not valid text")
+        return RecordsError(
+            f"{error.object!r:.80} is not valid text, so the records at {where} cannot hold it"
+        )
     if _code(error).startswith(_LOCKED):
         return RecordsUnavailable(
             f"the records at {where} stay locked by another process; end it, or wait and try again"
@@ -251,6 +260,10 @@ def _check_file(path: Path, must_exist: bool) -> None:
         raise RecordsError(
             f"{path} is a folder; give --records a file in it, such as {path / DEFAULT_LOCATION}"
         )
+    if path.is_symlink() and not path.exists():
+        raise RecordsError(
+            f"{path} is a link that leads nowhere; mend it, or give another file with --records"
+        )
     if must_exist and not path.exists():
         raise _no_records(str(path))
     if not path.parent.is_dir():
@@ -266,7 +279,7 @@ def _engine_for(url: URL, busy_timeout_s: float) -> Engine:
     except NoSuchModuleError as error:
         raise RecordsError(f"no such kind of database: {url.drivername}") from error
     except ModuleNotFoundError as error:
-        package = {"psycopg": "psycopg[binary]"}.get(error.name or "", error.name)
+        package = _PACKAGES.get((error.name or "").partition(".")[0], error.name)
         raise RecordsError(f"records at {_shown(url)} need a driver: pip install '{package}'") from error
     if is_sqlite:
         _tune_sqlite(engine, busy_timeout_s)
