@@ -6,6 +6,7 @@ Standard library only: a trial of a program that does nothing should cost a few 
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -209,7 +210,9 @@ def write_atomically(path: Path, text: str) -> None:
 
     A link keeps pointing where it does, and a device or a pipe is written to, never replaced by a file.
     """
-    path = path.resolve() if path.is_symlink() else path
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if path.is_symlink():  # still: it leads back to itself
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as stream:
             stream.write(text)

@@ -13,6 +13,7 @@ stay within 0 and 1.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -376,7 +377,8 @@ def _welch(errors: tuple[float, float], degrees: tuple[float, float]) -> float:
 
 def log_ratio(one: float, other: float) -> float:
     """The logarithm of a ratio of positive numbers, also where the ratio is no float."""
-    return math.log(one) - math.log(other)
+    ratio = one / other  # nearer to the truth than a difference of logarithms, where it is a float
+    return math.log(ratio) if sys.float_info.min < ratio < math.inf else math.log(one) - math.log(other)
 
 
 def _ratio(log: float) -> float:

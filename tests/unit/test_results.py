@@ -495,9 +495,7 @@ def test_finalists_end_once_enough_of_the_front_is_confirmed() -> None:
 
 def one_objective(*trials: TrialRecord) -> StudyRecord:
     """Trials of a study of throughput alone; one run scatters by 1%."""
-    return study(
-        baseline({THROUGHPUT: [990.0, 1000.0, 1010.0]}), *trials, objectives=[objective(THROUGHPUT)]
-    )
+    return study(baseline({THROUGHPUT: [990.0, 1000.0, 1010.0]}), *trials, objectives=[objective(THROUGHPUT)])
 
 
 def test_where_the_front_is_small_its_nearest_rivals_within_noise_are_finalists_too() -> None:

@@ -25,7 +25,7 @@ def list_studies(records: str | None, as_json: bool) -> None:
     from tuner.records.repository import Records
 
     with Records.open(records, must_exist=True) as store:
-        studies = store.studies()
+        studies = store.studies(on_damage=lambda damage: click.echo(f"warning: {damage}", err=True))
         runners = {study.name: store.runner(study.name) for study in studies}
     if as_json:
         plain = {"schema_version": 1, "studies": [_plain(study) for study in studies]}

@@ -103,10 +103,14 @@ def _unconfirmed(result: StudyResult) -> str:
     if not open_ones or finalists is None or record.stopped_because is None:
         return ""
     why = f"not among the {plural(finalists, 'finalist')}" if finalists else "confirm.finalists is 0"
-    all_of_them = sum(number != BASELINE for number in result.front)
-    command = f"tuner run {shlex.quote(_near(record.file_path))} --set confirm.finalists={all_of_them}"
     named = f"trial{'s' * (len(open_ones) > 1)} {', '.join(map(str, open_ones))}"
-    return f"not confirmed: {named} ({why}); confirm all of the front with: {command}"
+    return f"not confirmed: {named} ({why}); confirm all of the front with: {confirming(result)}"
+
+
+def confirming(result: StudyResult) -> str:
+    """The command that measures every member of the front again."""
+    all_of_them = sum(number != BASELINE for number in result.front)
+    return f"tuner run {shlex.quote(_near(result.record.file_path))} --set confirm.finalists={all_of_them}"
 
 
 def _near(path: str) -> str:

@@ -18,6 +18,12 @@ MOST_CORES = 10_000
 LARGEST_SEED = 4_000_000_000
 """Repeats count on from it, and the random generators of trials take 32 bits."""
 MOST_MEMORY_TIB = 1024
+
+STORE_SERVERS = ("http", "https", "databricks")
+STORE_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+"""Schemes of the addresses where MLflow keeps its data."""
+_STORES = "use sqlite:///mlflow.db, postgresql://..., mysql://... or http://..."
+
 LEAST_MEMORY_MIB = 16
 """``python -m trials`` with a command workload takes 15 MiB (Python 3.11, measured); torch takes 20 times that."""
 
@@ -61,6 +67,8 @@ def _truth(value: Any) -> bool:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UnitError("is not a text; write a word")
+    if not value.isprintable():
+        raise UnitError("holds a character that cannot be printed; delete it")
     return value
 
 
@@ -69,13 +77,19 @@ def _store(value: Any) -> str | None:
     if value is None:
         return None
     text = _text(value)
-    scheme, found, _ = text.partition("://")
-    if text == "databricks" or (found and scheme != "file"):
+    scheme, found, rest = text.partition("://")
+    if text == "databricks":
         return text
-    raise UnitError(
-        "is a file store, which MLflow refuses; "
-        "write sqlite:///mlflow.db, a server's http address, or null for none"
-    )
+    if not found or scheme == "file":
+        raise UnitError(
+            "is a file store, which MLflow refuses; "
+            "write sqlite:///mlflow.db, a server's http address, or null for none"
+        )
+    if scheme.partition("+")[0] not in (*STORE_SERVERS, *STORE_DATABASES):
+        raise UnitError(f"is no store that MLflow knows; {_STORES}")
+    if scheme.startswith("sqlite") and rest.lstrip("/").partition("?")[0] in ("", ":memory:"):
+        raise UnitError("has no file; write sqlite:///mlflow.db")
+    return text
 
 
 def _memory(value: Any) -> float:

@@ -102,6 +102,14 @@ def test_more_than_the_machine_has_is_reported(load: Load) -> None:
             "tracking: {mlflow: ./mlruns}",
             "tracking.mlflow=./mlruns is a file store, which MLflow refuses; write sqlite:///mlflow.db",
         ),
+        (
+            "tracking: {mlflow: 'foo://x'}",
+            "tracking.mlflow=foo://x is no store that MLflow knows; use sqlite",
+        ),
+        ("tracking: {mlflow: 'sqlite:///:memory:'}", "has no file; write sqlite:///mlflow.db"),
+        ("tracking: {mlflow: 'sqlite://'}", "has no file; write sqlite:///mlflow.db"),
+        (r'tracking: {experiment: "a\eb"}', "holds a character that cannot be printed; delete it"),
+        ("budget: {trials: 4294967296}", "budget.trials=4294967296 must be at most 1,000,000"),
         ("tracking: {mlflow: 'file:///tmp/mlruns'}", "is a file store, which MLflow refuses"),
         (
             "keep: {trial_folders: -1}",
