@@ -17,6 +17,8 @@ from pathlib import Path
 
 import click
 
+from tuner.cli.console import legible
+
 DEBUG_VARIABLE = "TUNER_DEBUG"
 
 
@@ -125,7 +127,7 @@ def _crash(problem: Exception) -> str:
 def _say(text: str) -> None:
     """Print on stderr, which may be closed; text of a file name or a trial may hold odd characters."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(legible(text), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return  # nobody is there to read it; the exit code says it
 

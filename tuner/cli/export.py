@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.export_study import STUDY_TARGETS, export_study, output_path, write_output
 from tuner.cli.options import WholeNumber, records_option, study_argument
@@ -79,12 +80,12 @@ def export(
         click.echo(text, nl=False)
     else:
         write_output(path, text)
-    click.echo(f"trial {number} of '{study}': {reason}", err=True)
+    echo(f"trial {number} of '{study}': {reason}", err=True)
     for line in gives_up:
-        click.echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
+        echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
     if path is not None:
         again = _measuring_again(path, document, result) if target in ("yaml", "json") else ""
-        click.echo(f"wrote {path}{again}", err=True)
+        echo(f"wrote {path}{again}", err=True)
     return ExitCode.DONE
 
 
