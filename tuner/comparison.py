@@ -376,7 +376,8 @@ def _welch(errors: tuple[float, float], degrees: tuple[float, float]) -> float:
 
 def log_ratio(one: float, other: float) -> float:
     """The logarithm of a ratio of positive numbers, also where the ratio is no float."""
-    return math.log(one) - math.log(other)
+    ratio = one / other
+    return math.log(ratio) if 1e-300 < ratio < 1e300 else math.log(one) - math.log(other)
 
 
 def _ratio(log: float) -> float:
