@@ -55,6 +55,9 @@ def run_and_exit(
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
         _say("tuner: interrupted")
+        # one that came while Python ran a text as code marks the process as ended by the signal, whoever caught
+        # it; running another text takes the mark away, or the exit status would be another
+        exec("")
     except BrokenPipeError:
         code = ExitCode.DONE  # the reader of our output (head, less) has gone; nothing is wrong
         forget_output()
