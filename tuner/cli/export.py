@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import difflib
 import shlex
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.export_study import STUDY_TARGETS, export_study, output_path, write_output
 from tuner.cli.options import WholeNumber, records_option, study_argument
@@ -15,7 +19,7 @@ from tuner.cli.text import first_line
 from tuner.comparison import LimitStatus
 from tuner.export import TargetError, render, target_names
 from tuner.results import StudyResult
-from tuner.results.model import LimitResult
+from tuner.results.model import BASELINE, LimitResult
 from tuner.space.model import Selection
 
 _PICKS = "knee, first_objective, maximize:METRIC or minimize:METRIC"
@@ -68,20 +72,34 @@ def export(
         _refuse_an_unknown_metric(result, selection)
     number, reason, gives_up = _chosen(result, trial)
     try:
-        text = render(target, build_document(record, result, number, reason, gives_up, location))
+        document = build_document(record, result, number, reason, gives_up, location)
+        text = render(target, document)
     except TargetError as problem:
         raise CliError(f"--to {target}: {problem}", ExitCode.STUDY_FAILED) from problem
     if path is None:
         click.echo(text, nl=False)
     else:
         write_output(path, text)
-    click.echo(f"trial {number} of '{study}': {reason}", err=True)
+    echo(f"trial {number} of '{study}': {reason}", err=True)
     for line in gives_up:
-        click.echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
+        echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
     if path is not None:
-        again = f"; measure it again with: {shlex.join(['tuner', 'verify', str(path)])}"
-        click.echo(f"wrote {path}{again if target in ('yaml', 'json') else ''}", err=True)
+        again = _measuring_again(path, document, result) if target in ("yaml", "json") else ""
+        echo(f"wrote {path}{again}", err=True)
     return ExitCode.DONE
+
+
+def _measuring_again(path: Path, document: Mapping[str, Any], result: StudyResult) -> str:
+    """The command that verifies the file; where it would be refused, why, and what comes first."""
+    from tuner.cli.summary import confirming
+    from tuner.verification import why_unpredictable
+
+    problem = why_unpredictable(document)
+    if problem is None:
+        return f"; measure it again with: {shlex.join(['tuner', 'verify', str(path)])}"
+    is_waiting = document["trial"] in result.front and document["trial"] != BASELINE
+    first = f"; confirm it first: {confirming(result)}" if is_waiting else ""
+    return f"; tuner verify has nothing to compare with: {problem}{first}"
 
 
 def _chosen(result: StudyResult, trial: int | None) -> tuple[int, str, list[str]]:

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.options import (
     WholeNumber,
@@ -23,7 +24,9 @@ from tuner.cli.options import (
 @space_argument
 @set_option
 @click.option("--trials", type=WholeNumber(1), metavar="N", help="Total number of configurations to run.")
-@click.option("--more", type=WholeNumber(1), metavar="N", help="Run N more than the study already has.")
+@click.option(
+    "--more", type=WholeNumber(1, 1_000_000), metavar="N", help="Run N more than the study already has."
+)
 @click.option("--dry-run", is_flag=True, help="Check, print what would run, run nothing.")
 @click.option(
     "--profile-only",
@@ -66,13 +69,16 @@ def run(
     file = load_study_file(find_space(space), overrides, gpus=visible_gpus())
     refuse_an_unknown_sampler(file)
     for warning in file.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     if dry_run:
         from tuner.cli.dry_run import dry_run_of
 
         outline, text = dry_run_of(file, records, more, new_space=new_space, ray_address=ray_address)
-        click.echo(json.dumps(outline, indent=2) if as_json else text)
-        click.echo("dry run: nothing was run", err=True)
+        if as_json:
+            click.echo(json.dumps(outline, indent=2))
+        else:
+            echo(text)
+        echo("dry run: nothing was run", err=True)
         return ExitCode.DONE
     if profile_only:
         from tuner.cli.profile import profile_file

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.options import json_option
 from tuner.cli.table import table, terminal_width
@@ -37,7 +38,7 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
         document = read_document(path)
         folder = path.resolve().parent
         _refuse_what_cannot_run(path, folder, document)
-        outcome = verify_document(document, folder, timeout_s, lambda line: click.echo(line, err=True))
+        outcome = verify_document(document, folder, timeout_s, lambda line: echo(line, err=True))
     except (ExportError, ExecutionError) as problem:
         raise CliError(str(problem)) from problem
     except VerifyError as problem:
@@ -54,10 +55,8 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
             ]
             for c in outcome.comparisons
         ]
-        click.echo(
-            table(rows, ["metric", "measured now", "expected of one more run", "verdict"], terminal_width())
-        )
-        click.echo(outcome.conclusion)
+        echo(table(rows, ["metric", "measured now", "expected of one more run", "verdict"], terminal_width()))
+        echo(outcome.conclusion)
     return ExitCode.DONE if outcome.agrees else ExitCode.STUDY_FAILED
 
 
