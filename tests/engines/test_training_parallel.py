@@ -3,7 +3,7 @@
 import pytest
 from layouts import BYTE_LM, SAMPLES, SMALL_LM, run_layouts
 
-from trials.contract import Outcome
+from trials.contract import FailureKind, Outcome
 from trials.metrics import Key
 from trials.stages import read_stages
 
@@ -21,6 +21,7 @@ LAYOUTS = {
     "powersgd": {**TWO, "gradient_compression": "powersgd", "zero_stage": 1},
 }
 STAGED = {**TWO, "zero_stage": 3, "samples": 8 * 60, "report_at": [0.5]}
+UNSENDABLE = {**TWO, "gradient_compression": "bf16"}
 SPREAD = {**TWO, "expert_parallel_degree": 2, "task.experts": 4}
 EXACT = ["ddp", "every_sync", "zero1", "zero2", "zero3", "tensor", "gpipe", "1f1b"]
 
@@ -32,7 +33,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def found(folder):
-    return run_layouts(folder, {**LAYOUTS, "spread": SPREAD, "staged": STAGED}, ranks=2)
+    return run_layouts(folder, {**LAYOUTS, "bf16": UNSENDABLE, "spread": SPREAD, "staged": STAGED}, ranks=2)
 
 
 def losses(measurement):
@@ -67,7 +68,7 @@ def test_shards_are_proved_by_the_bytes_that_each_rank_holds(found):
 
 
 def test_what_is_sent_is_counted(found):
-    sent = {name: measurement.proof["bytes_sent_per_step"] for name, measurement in found.items()}
+    sent = {name: found[name].proof["bytes_sent_per_step"] for name in LAYOUTS}
     whole = 4 * found["ddp"].proof["parameters"]
     assert sent["ddp"] == pytest.approx(
         whole, rel=0.01
@@ -84,6 +85,11 @@ def test_compressed_gradients_train_and_are_no_longer_the_same(found, single):
         assert losses(found[name])[-1] == pytest.approx(losses(single)[-1], rel=0.1)
     assert losses(found["powersgd"])[:3] == pytest.approx(losses(single)[:3], rel=1e-3)  # whole at first
     assert losses(found["powersgd"]) != pytest.approx(losses(single), rel=1e-4)
+
+
+def test_what_the_backend_cannot_send_is_unsupported(found):
+    assert found["bf16"].failure_kind is FailureKind.UNSUPPORTED
+    assert found["bf16"].message.startswith("gradient_compression=bf16: ")
 
 
 def test_the_whole_jobs_throughput_and_the_fullest_ranks_memory_are_reported(found):

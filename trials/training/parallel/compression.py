@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from trials.contract import FailureKind, TrialFailure
+
 POWERSGD_RANK = 2
 _POWERSGD_START = 2
 """Steps that send whole gradients first; PyTorch asks for at least two with error feedback."""
 
 
 def compress(ddp: Any, kind: str, group: Any) -> None:
-    """Put the hook in place; ``none`` leaves DDP's own averaging. What a backend cannot send fails in the
-    first step.
+    """Put the hook in place; ``none`` leaves DDP's own averaging. TrialFailure ``unsupported`` for what the
+    backend cannot send.
     """
     if kind == "none":
         return
@@ -24,4 +26,7 @@ def compress(ddp: Any, kind: str, group: Any) -> None:
         ddp.register_comm_hook(state, powerSGD_hook.powerSGD_hook)
         return
     hooks = {"fp16": default_hooks.fp16_compress_hook, "bf16": default_hooks.bf16_compress_hook}
-    ddp.register_comm_hook(group, hooks[kind])
+    try:
+        ddp.register_comm_hook(group, hooks[kind])
+    except TypeError as problem:  # DDP's own check of the hook
+        raise TrialFailure(FailureKind.UNSUPPORTED, f"gradient_compression={kind}: {problem}") from problem
