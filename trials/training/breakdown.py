@@ -113,11 +113,13 @@ def shares(seconds: Mapping[str, float], data_wait_pct: float) -> dict[str, floa
     return {**found, "data_wait_pct": data_wait_pct}
 
 
-def bottleneck(data_wait_pct: float, found: Mapping[str, float] | None = None) -> dict[str, Any]:
+def bottleneck(
+    data_wait_pct: float, found: Mapping[str, float] | None = None, *, recomputes: bool = False
+) -> dict[str, Any]:
     """What holds the step up and the knobs worth searching first.
 
     Data wait is the bottleneck from 20% of the step on, whatever else there is; without a breakdown nothing
-    else can be told.
+    else can be told. Checkpointing is a lead only where the step ``recomputes`` something that it might not.
     """
     if data_wait_pct >= BOTTLENECK_WAIT_PCT:
         name = "data_wait"
@@ -129,6 +131,8 @@ def bottleneck(data_wait_pct: float, found: Mapping[str, float] | None = None) -
         return {"data_wait_is_notable": data_wait_pct >= NOTABLE_WAIT_PCT}
     return {
         "bottleneck": name,
-        "knobs_to_search": list(_KNOBS[name]),
+        "knobs_to_search": [
+            knob for knob in _KNOBS[name] if recomputes or knob != "activation_checkpointing"
+        ],
         "data_wait_is_notable": data_wait_pct >= NOTABLE_WAIT_PCT,
     }

@@ -461,7 +461,7 @@ class Session:
             with self.context.phase("breakdown_s"):
                 found = shares(profile_step(self.trainer, self._first_batch()), wait_pct)
             self.facts["breakdown"] = {key: round(value, 2) for key, value in found.items()}
-        self.facts |= bottleneck(wait_pct, found)
+        self.facts |= bottleneck(wait_pct, found, recomputes=self.checkpointing is not None)
 
     def _check_wanted(self) -> None:
         missing = [key for key in self.context.spec.wanted if key not in self.metrics]

@@ -30,14 +30,14 @@ def leads(space: Space, baseline: TrialRecord, budget_trials: int, seed: int) ->
 
 
 def _changed(space: Space, baseline: Mapping[str, Any], axis: Axis, seed: int) -> Config | None:
-    """The baseline with the nearest other value that is valid, of an ordered axis the larger one first: larger
-    batches, more workers, larger buckets.
+    """The baseline with the nearest other value that is valid. Of an ordered axis the larger one first (batches,
+    workers, buckets), but of degrees the smaller one: what is split further sends more.
     """
     if axis.name not in baseline or not axis.holds(baseline[axis.name]):
         return None
     near: Sequence[Any] = axis.neighbours(baseline[axis.name], np.random.default_rng(seed))
     if axis.is_ordered:
-        near = sorted(near, reverse=True)
+        near = sorted(near, reverse=not axis.name.endswith("_degree"))
     kept = {name: value for name, value in baseline.items() if name != axis.name}
     changed = (space.configure({**kept, axis.name: value}) for value in near)
     return next((config for config in changed if space.rejection(config) is None), None)

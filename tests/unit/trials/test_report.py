@@ -51,6 +51,13 @@ def test_the_breakdown_sums_to_the_step_and_names_what_is_largest():
     assert (named["bottleneck"], named["data_wait_is_notable"]) == ("memory_bound", False)
 
 
+def test_checkpointing_is_named_only_where_something_is_recomputed():
+    breakdown = pytest.importorskip("trials.training.breakdown", reason="needs torch")
+    found = {"compute_pct": 90.0, "memory_bound_pct": 5.0, "communication_pct": 0.0, "host_pct": 5.0}
+    assert "activation_checkpointing" in breakdown.bottleneck(0.0, found, recomputes=True)["knobs_to_search"]
+    assert "activation_checkpointing" not in breakdown.bottleneck(0.0, found)["knobs_to_search"]
+
+
 @dataclass
 class Span:
     """An event as a profiler records it, in microseconds."""
