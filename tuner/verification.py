@@ -96,7 +96,7 @@ def verify_document(
         say("warning: this configuration was measured once only; its interval is wide")
     source = _Runs(document, folder / TRIALS_FOLDER / "verify" / time.strftime("%Y%m%d-%H%M%S"), timeout_s)
     try:
-        (executor or LocalExecutor()).run(source, _slot_of(document))
+        (executor or LocalExecutor()).run(source, slot_of(document))
     except ExecutionError as problem:
         raise VerifyError(str(problem)) from problem
     run = source.measured
@@ -110,7 +110,7 @@ def verify_document(
     return Verification(tuple(_comparisons(basis, run)))
 
 
-def _slot_of(document: Mapping[str, Any]) -> Slots:
+def slot_of(document: Mapping[str, Any]) -> Slots:
     """As many cores and devices as the trial held when it was measured, as far as this machine has them."""
     environment = document.get("environment", {})
     held = len(environment.get("cores_held", ())) or machine_cores()

@@ -28,15 +28,14 @@ def _no_workers() -> Iterator[None]:
 
 @pytest.mark.parametrize("engine", ["torch_compile", "aot_inductor"])
 def test_a_compiled_int8_model_agrees_with_float32_and_its_artifact_with_it(
-    engine: str, tmp_path: Path
+    engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "cache"))
     settings = EngineSettings(engine=engine, precision="int8_dynamic", threads=1)
     folder, artifact = tmp_path / "built", tmp_path / "artifact"
     folder.mkdir()
     artifact.mkdir()
-    built = start_engine(
-        encoder_source(), settings, folder, lambda _name: nullcontext(), cache_dir=tmp_path / "cache"
-    )
+    built = start_engine(encoder_source(), settings, folder, lambda _name: nullcontext())
     outputs = built.run(INPUTS)["logits"]
     found = built.describe()
     assert relative_error(outputs, reference(INPUTS)) < 0.03

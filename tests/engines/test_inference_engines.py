@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -24,7 +25,7 @@ from trials.inference.engines.onnx_model import load_graph, save_graph
 
 class TestTorch(EngineSuite):
     engine = "torch"
-    tolerances = {
+    tolerances: ClassVar = {
         "fp32": 1e-5,
         "bf16": 0.02,
         "bf16_params": 0.02,
@@ -60,7 +61,7 @@ class FromOnnxFile(EngineSuite):
 
 class TestOnnxRuntime(FromOnnxFile):
     engine = "onnxruntime"
-    tolerances = {
+    tolerances: ClassVar = {
         "fp32": 1e-5,
         "int8_weight_only": 0.02,
         "int8_static": 0.06,
@@ -71,12 +72,12 @@ class TestOnnxRuntime(FromOnnxFile):
 
 class TestOpenVino(EngineSuite):
     engine = "openvino"
-    tolerances = {"fp32": 1e-5, "bf16": 0.02, "int8_static": 0.06}
+    tolerances: ClassVar = {"fp32": 1e-5, "bf16": 0.02, "int8_static": 0.06}
 
 
 class TestOpenVinoFromAnOnnxFile(FromOnnxFile):
     engine = "openvino"
-    tolerances = {"int8_weight_only": 0.02}
+    tolerances: ClassVar = {"int8_weight_only": 0.02}
 
 
 def test_a_module_is_exported_to_onnx_with_its_module_names(tmp_path: Path) -> None:

@@ -60,7 +60,7 @@ class Branching(nn.Module):
 
 
 def test_outputs_that_are_not_finite_are_no_result(tmp_path: Path) -> None:
-    with pytest.raises(BadOutput, match="output logits is not finite in 100.0%") as raised:
+    with pytest.raises(BadOutput, match=r"output logits is not finite in 100\.0%") as raised:
         start(source_of(broken), tmp_path)
     assert raised.value.kind is FailureKind.NON_FINITE
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
@@ -29,7 +30,7 @@ def _installed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 class TestToy(EngineSuite):
     engine = "toy"
-    tolerances = {"fp32": 1e-5}
+    tolerances: ClassVar = {"fp32": 1e-5}
 
 
 def test_a_plugin_is_a_value_of_the_knob() -> None:

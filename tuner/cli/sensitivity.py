@@ -1,0 +1,109 @@
+"""``tuner check --sensitivity``: which layers lose most when they alone are quantised."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from trials.contract import Measurement, Outcome, Purpose
+from tuner.cli.errors import CliError, ExitCode
+from tuner.cli.table import table, terminal_width
+from tuner.space.model import StudyFile
+
+PROGRAM = "trials.inference.sensitivity"
+KIND = "inference"
+_SHOWN_CANDIDATES = 3
+
+
+def show_sensitivity(file: StudyFile, precision: str, as_json: bool) -> int:
+    """Rank the layers of the baseline in this precision, and print the ranking; returns the exit code."""
+    config = {**file.space.resolve(file.baseline), "precision": precision}
+    config.pop("keep_high_precision", None)
+    _refuse_what_cannot_run(file, config)
+    facts = _measured(file, config).facts
+    click.echo(json.dumps(_plain(facts), indent=2) if as_json else _page(facts))
+    return ExitCode.DONE
+
+
+def _refuse_what_cannot_run(file: StudyFile, config: Mapping[str, Any]) -> None:
+    from trials.workloads import workload
+
+    kind = str(file.workload["kind"])
+    if kind != KIND:
+        raise CliError(
+            f"--sensitivity ranks the layers of a model that is served; {file.path} is of kind {kind}"
+        )
+    knob = workload(kind).knobs(file.workload)["precision"]
+    wrong = knob.problem(config["precision"])
+    if wrong:
+        raise CliError(f"--sensitivity {config['precision']}: {wrong}")
+    problem = workload(kind).rejection(file.workload, config, file.space.world)
+    if problem:
+        way_out = f"; {problem.way_out}" if problem.way_out else ""
+        raise CliError(f"--sensitivity {config['precision']}: {problem.message}{way_out}")
+
+
+def _measured(file: StudyFile, config: Mapping[str, Any]) -> Measurement:
+    from tuner.aside import run_aside
+    from tuner.execution.protocol import ExecutionError
+    from tuner.launch import slots_of
+    from tuner.loop.tickets import Ticket, trial_spec
+
+    folder = Path(tempfile.mkdtemp(prefix="tuner-sensitivity-"))
+    ticket = Ticket(0, Purpose.BASELINE, file.search.seed)
+    spec = trial_spec(file, ticket, file.baseline, "sensitivity", folder / "trial")
+    spec = replace(spec, config=dict(config), timeout_s=None, wanted=())  # nothing is judged
+    click.echo(f"ranking layers; progress: {folder / 'trial'}/events.jsonl", err=True)
+    try:
+        measurement = run_aside(PROGRAM, spec, replace(slots_of(file), count=1))
+    except ExecutionError as problem:
+        raise CliError(str(problem), ExitCode.STUDY_FAILED) from problem
+    if measurement is None:
+        raise CliError("interrupted", ExitCode.INTERRUPTED)
+    if measurement.outcome is not Outcome.COMPLETE:
+        raise CliError(
+            f"{measurement.failure_kind}: {measurement.message}; log: {folder / 'trial'}",
+            ExitCode.STUDY_FAILED,
+        )
+    _delete(folder)
+    return measurement
+
+
+def _delete(folder: Path) -> None:
+    import shutil
+
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _page(facts: Mapping[str, Any]) -> str:
+    metric = facts["metric"]
+    rows = [
+        [layer["layer"], f"{layer['quality_lost']:+.4g}", f"{layer['output_error']:.3g}"]
+        for layer in facts["layers"]
+    ]
+    worst = [layer["layer"] for layer in facts["layers"]][:_SHOWN_CANDIDATES]
+    candidates = [worst[:count] for count in range(len(worst) + 1)]
+    return "\n".join(
+        [
+            table(rows, ["quantised alone", f"{metric} lost", "output error"], terminal_width()),
+            f"{metric} of the float32 reference: {facts['reference_quality']:.4g} on {facts['examples']} examples; "
+            f"one example is {1 / facts['examples']:.2g}",
+            f"candidates: keep_high_precision: {json.dumps(candidates)}",
+        ]
+    )
+
+
+def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Keys are public API; a layer whose outputs were not finite has null."""
+    layers = [
+        {key: None if value in ("inf", float("inf")) else value for key, value in layer.items()}
+        for layer in facts["layers"]
+    ]
+    known = {key: facts[key] for key in ("metric", "reference_quality", "examples")}
+    return {"schema_version": 1, **known, "layers": layers}
