@@ -55,7 +55,7 @@ def test_the_artifact_has_the_accuracy_of_the_configuration(engine: str, tmp_pat
 
 
 def test_what_cannot_be_built_leaves_its_log_and_no_folder(tmp_path: Path) -> None:
-    with pytest.raises(CliError, match="unsupported: .*no layer to quantise.*; log: ") as raised:
+    with pytest.raises(CliError, match=r"unsupported: .*no layer to quantise.*; log: ") as raised:
         export_artifact(
             document(engine="torch", precision="int8_dynamic", keep_high_precision=["*"]),
             "",
