@@ -19,6 +19,7 @@ class Mark(StrEnum):
     INFEASIBLE = "breaks a limit"
     OTHER = "not on the front"
     UNCONFIRMED = "front, not confirmed"
+    UNDECIDED = "front, limit undecided"
     CONFIRMED = "front, confirmed"
     BASELINE = "baseline"
 
@@ -151,7 +152,9 @@ def _mark(trial: TrialResult) -> Mark:
     if trial.number == 0:
         return Mark.BASELINE
     if trial.on_front:
-        return Mark.CONFIRMED if trial.is_confirmed else Mark.UNCONFIRMED
+        if not trial.is_confirmed:
+            return Mark.UNCONFIRMED
+        return Mark.UNDECIDED if trial.has_undecided_limit else Mark.CONFIRMED
     return Mark.INFEASIBLE if trial.is_feasible is False else Mark.OTHER
 
 

@@ -12,6 +12,7 @@ from trials.metrics import Direction
 from tuner.results.wording import number_text
 
 BLUE, GREY, RED, AMBER, GREEN = "#2f7de1", "#8b95a3", "#d9582b", "#d99a00", "#1a9c5b"
+PALE = "#8fb8ee"
 STYLES: dict[Mark, dict[str, Any]] = {
     Mark.INFEASIBLE: {"symbol": "x-thin", "size": 8, "color": RED, "line": {"width": 2, "color": RED}},
     Mark.OTHER: {"symbol": "circle", "size": 8, "color": GREY},
@@ -20,6 +21,12 @@ STYLES: dict[Mark, dict[str, Any]] = {
         "size": 12,
         "color": BLUE,
         "line": {"width": 2, "color": BLUE},
+    },
+    Mark.UNDECIDED: {
+        "symbol": "circle-dot",
+        "size": 12,
+        "color": PALE,
+        "line": {"width": 2, "color": RED},
     },
     Mark.CONFIRMED: {"symbol": "circle", "size": 12, "color": BLUE},
     Mark.BASELINE: {"symbol": "diamond", "size": 14, "color": AMBER},
@@ -77,8 +84,9 @@ def parallel_figure(chart: Chart) -> dict[str, Any]:
         ends = [high, low] if axis.direction is Direction.MINIMIZE else [low, high]  # better is always up
         dimensions.append({"label": _safe(axis.metric), "values": values, "range": ends})
     shades = [list(Mark).index(dot.mark) for dot in chart.dots]
-    scale = [[0.0, RED], [0.25, GREY], [0.5, "#8fb8ee"], [0.75, BLUE], [1.0, AMBER]]
-    line = {"color": shades, "colorscale": scale, "cmin": 0, "cmax": 4}
+    colors = [RED, GREY, PALE, PALE, BLUE, AMBER]  # in the order of the marks
+    scale = [[index / (len(colors) - 1), color] for index, color in enumerate(colors)]
+    line = {"color": shades, "colorscale": scale, "cmin": 0, "cmax": len(colors) - 1}
     layout = {"margin": {"l": 90, "r": 60, "t": 60, "b": 30}, "height": 360}
     return {"data": [{"type": "parcoords", "line": line, "dimensions": dimensions}], "layout": layout}
 

@@ -8,8 +8,11 @@ from dataclasses import dataclass
 from dashboards.chart import Axis, Chart, Dot, Mark
 from trials.metrics import Direction
 
-_MAIN = (Mark.BASELINE, Mark.CONFIRMED, Mark.UNCONFIRMED)
+_MAIN = (Mark.BASELINE, Mark.CONFIRMED, Mark.UNDECIDED, Mark.UNCONFIRMED)
 _MOST_LABELS = 9
+"""So many are told what they change; the others are named by number."""
+Box = tuple[float, float, float, float]
+"""Left, bottom, right, top in shares of the plot."""
 
 
 @dataclass(frozen=True)
@@ -49,22 +52,29 @@ def outside(chart: Chart, x: int, y: int) -> int:
 def labels(chart: Chart, x: int, y: int, letter: float = 0.0078) -> list[Label]:
     """Labels of the front and the baseline on the side where no trial can be (nothing beats the front).
 
-    A label that would cover another moves to the other side of its dot, or is left to the hover text.
-    ``letter`` is the width of a letter as a share of the plot.
+    A label that would cover another, or a bar of an interval, moves to another side of its dot; where no side
+    is free it is cut to the trial's number, so that every member of the front is named. ``letter`` is the width
+    of a letter as a share of the plot.
     """
     right, up = _goes_up(chart.axes[x]), _goes_up(chart.axes[y])
     named = [dot for dot in chart.dots if dot.mark in _MAIN]
     named.sort(key=lambda dot: (not dot.is_recommended, dot.mark is not Mark.BASELINE, dot.numbers[x].value))
+    sides = ((right, up), (right, not up), (not right, up), (not right, not up))
     placed: list[Label] = []
-    boxes: list[tuple[float, float, float, float]] = []
-    for dot in named[:_MOST_LABELS]:
-        text = _text(dot)
-        for side in ((right, up), (right, not up), (not right, up), (not right, not up)):
+    boxes: list[Box] = []
+    bars = [bar for dot in named for bar in _bars(chart, dot, x, y)]
+    for position, dot in enumerate(named):
+        texts = [_text(dot), str(dot.trial)] if position < _MOST_LABELS else [str(dot.trial)]
+        tries = [(text, side, blocked) for blocked in (bars, []) for text in texts for side in sides]
+        for text, side, blocked in tries:
             box = _box(chart, dot, x, y, side, letter * len(text))
-            if not any(_overlap(box, other) for other in boxes) and box[0] >= -0.01 and box[2] <= 1.01:
-                placed.append(Label(dot, text, *side))
-                boxes.append(box)
+            if _is_inside(box) and not any(_overlap(box, other) for other in (*boxes, *blocked)):
                 break
+        else:  # no room at all: the number stands where it would stand alone
+            text, side = str(dot.trial), sides[0]
+            box = _box(chart, dot, x, y, side, letter * len(text))
+        placed.append(Label(dot, text, *side))
+        boxes.append(box)
     return placed
 
 
@@ -84,9 +94,27 @@ def _text(dot: Dot) -> str:
     return dot.label if dot.mark is Mark.BASELINE else f"{dot.trial}: {dot.label}"
 
 
-def _box(
-    chart: Chart, dot: Dot, x: int, y: int, side: tuple[bool, bool], width: float
-) -> tuple[float, float, float, float]:
+def _bars(chart: Chart, dot: Dot, x: int, y: int) -> list[Box]:
+    """The bars of a dot's intervals, as thin boxes."""
+    if not dot.shows_interval:
+        return []
+    ends = []
+    for index in (x, y):
+        low, high = axis_range(chart, index)
+        below, above = dot.numbers[index].reach
+        value = dot.numbers[index].value
+        ends.append(((value - below - low) / (high - low), (value + above - low) / (high - low)))
+    (left, right), (bottom, top) = ends
+    across, along = _share(chart, x, dot), _share(chart, y, dot)
+    half = 0.003
+    return [(left, along - half, right, along + half), (across - half, bottom, across + half, top)]
+
+
+def _is_inside(box: Box) -> bool:
+    return box[0] >= -0.01 and box[2] <= 1.01
+
+
+def _box(chart: Chart, dot: Dot, x: int, y: int, side: tuple[bool, bool], width: float) -> Box:
     """Left, bottom, right, top of a label in shares of the plot."""
     across, along = _share(chart, x, dot), _share(chart, y, dot)
     height, gap = 0.042, 0.012
@@ -95,7 +123,7 @@ def _box(
     return left, bottom, left + width, bottom + height
 
 
-def _overlap(one: tuple[float, float, float, float], other: tuple[float, float, float, float]) -> bool:
+def _overlap(one: Box, other: Box) -> bool:
     return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 

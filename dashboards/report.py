@@ -14,7 +14,17 @@ from trials.contract import LOG_FILE, Outcome
 from tuner.comparison import Difference
 from tuner.records.rows import StudyRecord
 from tuner.results import StudyResult, TrialResult
-from tuner.results.wording import changes_text, estimate_text, gain_text, number_text, value_text
+from tuner.results.wording import (
+    advice,
+    changes_text,
+    estimate_text,
+    gain_text,
+    limit_words,
+    limited,
+    nearest_lines,
+    number_text,
+    value_text,
+)
 
 _LOG_LINES = 6
 _LOG_BYTES = 65_536
@@ -48,8 +58,12 @@ def report_html(record: StudyRecord, result: StudyResult) -> str:
         front=result.front_trials,
         failures=failure_groups(result),
         influences=result.influences[:_MOST_INFLUENCES],
-        environment=environment_of(record),
+        environment={name: _plain(value) for name, value in environment_of(record).items()},
         picture=f"data:image/png;base64,{picture}",
+        advice=advice(result),
+        nearest=nearest_lines(result),
+        limited=limited(result),
+        status_of=limit_words,
         label_of=changes_text,
         value_of=estimate_text,
         gain_of=gain_text,
@@ -92,6 +106,11 @@ def environment_of(record: StudyRecord) -> Mapping[str, Any]:
     """The fingerprint of machine and libraries of the last run that has one."""
     runs = [run for trial in record.trials for run in trial.measurements if run.environment]
     return runs[-1].environment if runs else {}
+
+
+def _plain(value: Any) -> str:
+    """A list as its words, true and null as everywhere else."""
+    return ", ".join(map(value_text, value)) if isinstance(value, list | tuple) else value_text(value, 200)
 
 
 def _old(name: str, result: StudyResult) -> str:

@@ -11,7 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from dashboards.chart import Axis, Chart, Dot, Mark
-from dashboards.figures import AMBER, BLUE, GREEN, GREY, RED, best_so_far
+from dashboards.figures import AMBER, BLUE, GREEN, GREY, PALE, RED, best_so_far
 from dashboards.framing import axis_range, key_labels, labels, trial_range
 from tuner.results.wording import number_text
 
@@ -24,6 +24,13 @@ _STYLES: dict[Mark, dict[str, Any]] = {
         "markersize": 8,
         "markerfacecolor": "none",
         "markeredgewidth": 1.8,
+    },
+    Mark.UNDECIDED: {
+        "marker": "o",
+        "color": PALE,
+        "markersize": 8,
+        "markeredgecolor": RED,
+        "markeredgewidth": 1.4,
     },
     Mark.CONFIRMED: {"marker": "o", "color": BLUE, "markersize": 8},
     Mark.BASELINE: {"marker": "D", "color": AMBER, "markersize": 8},

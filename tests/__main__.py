@@ -12,7 +12,7 @@ CHECKS = (
 
 
 def main() -> int:
-    """Run every step, also after one has failed, and return the worst exit status."""
+    """Run every step, also after one has failed, and return an exit status that is not 0 where one failed."""
     worst = 0
     for name, *arguments in CHECKS:
         command = [sys.executable, "-m", name, *arguments]
@@ -23,9 +23,17 @@ def main() -> int:
                 "from importlinter.cli import lint_imports_command; lint_imports_command()",
             ]
         print("==>", name.split(".")[0], *arguments, flush=True)
-        worst = max(worst, subprocess.run(command, check=False).returncode)
+        worst = worst or _status(command)
     print("==> pytest", flush=True)
-    return max(worst, subprocess.run([sys.executable, "-m", "pytest", *sys.argv[1:]], check=False).returncode)
+    return _status([sys.executable, "-m", "pytest", *sys.argv[1:]]) or worst
+
+
+def _status(command: list[str]) -> int:
+    """The exit status; 128 and the signal's number where a signal ended it, which counts as failed too."""
+    status = subprocess.run(command, check=False).returncode
+    if status < 0:
+        print(f"{' '.join(command)}: ended by signal {-status}", file=sys.stderr, flush=True)
+    return status if status >= 0 else 128 - status
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from typing import IO, Any
 
 from trials.contract import EVENTS_FILE, TrialSpec
+from trials.stages import STAGE, Stage
 
 
 class TrialContext:
@@ -38,6 +39,10 @@ class TrialContext:
         """Append one line to the events file: kind, seconds since the start, fields."""
         line = {"event": kind, "at_s": round(time.monotonic() - self.started_at, 4), **fields}
         self._events.write(json.dumps(line, default=str) + "\n")
+
+    def stage(self, stage: Stage) -> None:
+        """Say how far the trial is and what is known by now; whoever started it may end it for that."""
+        self.event(STAGE, **stage.as_event())
 
     def warn(self, message: str) -> None:
         """Keep a remark that the reader of the results should see."""

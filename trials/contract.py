@@ -96,7 +96,8 @@ class TrialSpec:
     values to use (labels already replaced); ``parameters`` names all parameters of the space, those without a
     value in this configuration (null, inactive) included; ``cpus`` are the core numbers the trial is pinned
     to (empty: not pinned), ``gpus`` the device identifiers it may see; ``wanted`` the metric keys that the study
-    judges by.
+    judges by; ``report_at`` the shares of its work (0-1, ascending) after which the trial says how it goes, see
+    ``trials.stages`` (empty: it is left alone to its end).
     """
 
     study: str
@@ -115,6 +116,7 @@ class TrialSpec:
     memory_limit_gib: float | None = None
     contract_version: int = CONTRACT_VERSION
     parameters: tuple[str, ...] = ()
+    report_at: tuple[float, ...] = ()
 
     @property
     def kind(self) -> str:
@@ -137,7 +139,7 @@ class TrialSpec:
             )
         raw["purpose"] = Purpose(raw["purpose"])
         raw["trial_dir"], raw["cache_dir"] = Path(raw["trial_dir"]), Path(raw["cache_dir"])
-        for key in ("cpus", "gpus", "wanted", "parameters"):
+        for key in ("cpus", "gpus", "wanted", "parameters", "report_at"):
             raw[key] = tuple(raw.get(key, ()))
         return cls(**raw)
 

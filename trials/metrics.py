@@ -59,6 +59,25 @@ class Key(StrEnum):
     COMPILE_S = "compile_s"
     STARTUP_S = "startup_s"
     WALL_TIME_S = "wall_time_s"
+    REQUESTS_PER_S = "requests_per_s"
+    OUTPUT_TOKENS_PER_S = "output_tokens_per_s"
+    GOODPUT_REQUESTS_PER_S = "goodput_requests_per_s"
+    CAPACITY_REQUESTS_PER_S = "capacity_requests_per_s"
+    TTFT_P50_MS = "ttft_p50_ms"
+    TTFT_P90_MS = "ttft_p90_ms"
+    TTFT_P99_MS = "ttft_p99_ms"
+    TPOT_P50_MS = "tpot_p50_ms"
+    TPOT_P90_MS = "tpot_p90_ms"
+    TPOT_P99_MS = "tpot_p99_ms"
+    ITL_P50_MS = "itl_p50_ms"
+    ITL_P90_MS = "itl_p90_ms"
+    ITL_P99_MS = "itl_p99_ms"
+    FAILED_REQUESTS = "failed_requests"
+    UNFINISHED_REQUESTS = "unfinished_requests"
+    CLIENT_LAG_P99_MS = "client_lag_p99_ms"
+    SERVER_CPU_PCT = "server_cpu_pct"
+    LOAD_ACCURACY = "load_accuracy"
+    RECIPROCAL_RANK = "reciprocal_rank"
 
 
 @dataclass(frozen=True)
@@ -74,6 +93,13 @@ class MetricInfo:
 
 
 _UP, _DOWN = Direction.MAXIMIZE, Direction.MINIMIZE
+_ORDINAL = {50: "median", 90: "90th percentile", 99: "99th percentile"}
+_WAITS = (
+    ("ttft", "the time from a request's scheduled time to its first text", "load generator"),
+    ("tpot", "(latency - TTFT) / (output tokens - 1) of a request with two tokens or more", "load generator"),
+    ("itl", "the gap between a token and the one before it, over all tokens", "load generator"),
+    ("latency", "the time from a request's scheduled time to the end of its answer", "load generator"),
+)
 
 CATALOGUE: dict[str, MetricInfo] = {
     info.key: info
@@ -141,15 +167,15 @@ CATALOGUE: dict[str, MetricInfo] = {
             Key.VAL_LOSS_NATS,
             "nats",
             _DOWN,
-            "mean held-out loss of the trained model, in the precision that was timed",
-            "evaluation after training",
+            "mean held-out loss per token (or sample) of the model, in the configuration that was timed",
+            "evaluation after the timed part",
         ),
         MetricInfo(
             Key.ACCURACY,
             "fraction",
             _UP,
-            "share of held-out examples answered rightly, in the precision that was timed",
-            "evaluation after training; inference: by the engine that was timed",
+            "share of held-out examples answered rightly, in the configuration that was timed",
+            "training: evaluation after the timed part; inference and serving: by the very engine that was timed",
         ),
         MetricInfo(
             Key.PERPLEXITY, "1", _DOWN, "exp of the mean held-out loss per token", "exp(val_loss_nats)"
@@ -188,7 +214,7 @@ CATALOGUE: dict[str, MetricInfo] = {
             Key.LATENCY_P50_MS,
             "ms",
             _DOWN,
-            "median time of one request, sent alone after the one before it, end to end",
+            "median time of one request, end to end; inference: one after the other, serving: from when it was due",
             "MLPerf Inference, single stream",
             50,
         ),
@@ -280,6 +306,84 @@ CATALOGUE: dict[str, MetricInfo] = {
         ),
         MetricInfo(
             Key.WALL_TIME_S, "s", _DOWN, "time from start to end of the program", "clock around the program"
+        ),
+        MetricInfo(
+            Key.REQUESTS_PER_S,
+            "requests/s",
+            _UP,
+            "requests answered whole per second of the window",
+            "load generator",
+        ),
+        MetricInfo(
+            Key.OUTPUT_TOKENS_PER_S,
+            "tokens/s",
+            _UP,
+            "tokens of whole answers per second of the window",
+            "load generator; tokens as the server counts them, checked against its pieces",
+        ),
+        MetricInfo(
+            Key.GOODPUT_REQUESTS_PER_S,
+            "requests/s",
+            _UP,
+            "requests per second of the window that are answered within every bound of the service level",
+            "DistServe (arXiv 2401.09670)",
+        ),
+        MetricInfo(
+            Key.CAPACITY_REQUESTS_PER_S,
+            "requests/s",
+            _UP,
+            "requests per second at the largest load tried that meets the service level",
+            "adaptive ramp",
+        ),
+        *(
+            MetricInfo(
+                f"{name}_p{percent}_ms", "ms", _DOWN, f"{_ORDINAL[percent]} of {definition}", source, percent
+            )
+            for name, definition, source in _WAITS
+            for percent in _ORDINAL
+        ),
+        MetricInfo(
+            Key.FAILED_REQUESTS,
+            "requests",
+            _DOWN,
+            "counted requests that were refused, broken off, or answered with an error or nonsense",
+            "load generator",
+        ),
+        MetricInfo(
+            Key.UNFINISHED_REQUESTS,
+            "requests",
+            _DOWN,
+            "counted requests of an open loop that had no answer when waiting for them ended",
+            "load generator",
+        ),
+        MetricInfo(
+            Key.CLIENT_LAG_P99_MS,
+            "ms",
+            _DOWN,
+            "99th percentile of how late the load generator itself was",
+            "load generator",
+            99,
+        ),
+        MetricInfo(
+            Key.SERVER_CPU_PCT,
+            "%",
+            _DOWN,
+            "processor time of the server's processes in the window; 100 is one core",
+            "/proc",
+        ),
+        MetricInfo(
+            Key.LOAD_ACCURACY,
+            "fraction",
+            _UP,
+            "share of the window's prompts with a known answer that were answered so, under load",
+            "load generator",
+        ),
+        MetricInfo(
+            Key.RECIPROCAL_RANK,
+            "fraction",
+            _UP,
+            "mean of 1 / rank of the right document by the cosine of embeddings",
+            "evaluation through the server",
         ),
     )
 }

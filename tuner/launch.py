@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import os
-import signal
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import FrameType
 
 from trials.contract import Outcome
 from tuner.execution.protocol import Executor, Slots
+from tuner.loop.interrupting import interruptible
 from tuner.loop.recall import adopt_finished, settled
 from tuner.records.errors import RecordsUnavailable, UnknownStudy
 from tuner.records.repository import Records
@@ -61,7 +59,7 @@ def prepare_records(file: StudyFile, records: Records, *, new_space: bool) -> in
     """
     definition = study_definition(file)
     try:
-        recorded = records.study(file.name)
+        recorded = records.study(file.name, only=())  # what it is, without its trials
     except UnknownStudy:
         described = (definition, file.objectives, file.constraints)
         records.create_study(file.name, file.text, file.path.absolute(), *described)
@@ -71,14 +69,15 @@ def prepare_records(file: StudyFile, records: Records, *, new_space: bool) -> in
     if differences and not new_space:
         raise StudyChanged(file.name, differences)
     if not differences and not (new_space and is_elsewhere):
-        return len(recorded.trials)
+        return records.trial_count(file.name)
+    trials = records.study(file.name).trials
     records.new_generation(
         file.name, file.text, file.path.absolute(), definition, file.objectives, file.constraints
     )
     records.add_trial(file.name, file.baseline, "baseline")
     if is_elsewhere or recorded.definition.get("workload") != definition.get("workload"):
         return 0  # other work, or another machine, was measured: its numbers say nothing here
-    keep = [trial.number for trial in recorded.trials if _is_reusable(file, trial)]
+    keep = [trial.number for trial in trials if _is_reusable(file, trial)]
     records.reuse(file.name, keep)
     return len(keep)
 
@@ -88,6 +87,7 @@ def note_settings(file: StudyFile, records: Records) -> None:
     on the place (absolute paths of the workload, which an export needs).
     """
     records.note(file.name, "workload", dict(file.workload))
+    records.note(file.name, "finalists", file.confirm.finalists)
     records.note(
         file.name,
         "selection",
@@ -117,7 +117,7 @@ def run_study(
     on_ready(study)
     for number in adopted:
         study.watchers.note(f"trial {number} had ended when the last run did; its result is taken over")
-    with _interruptible(study, executor):
+    with interruptible(study.interrupt, executor.interrupt):
         if study.has_work():
             records.set_stopped(file.name, None)
             executor.run(study, slots_of(file))
@@ -146,7 +146,7 @@ def try_config(
     study = Study(alone, records, _sampler(alone), folder, watchers)
     on_ready(study)
     number = study.limit_to(config, "user")
-    with _interruptible(study, executor):
+    with interruptible(study.interrupt, executor.interrupt):
         executor.run(study, replace(slots_of(file), count=1))
     return number, study
 
@@ -191,7 +191,8 @@ def _sampler(file: StudyFile) -> Sampler:
 
 def _is_reusable(file: StudyFile, trial: TrialRecord) -> bool:
     """Still a configuration of the new space, with a result that holds what is now asked for."""
-    runs = settled(trial.measurements)
+    # one that was cut short is not: what it could not reach was the front of the old space
+    runs = [run for run in settled(trial.measurements) if run.outcome is not Outcome.PRUNED]
     complete = [run for run in runs if run.outcome is Outcome.COMPLETE]
     is_baseline = config_key(trial.config) == config_key(file.baseline)
     is_inside = file.space.contains(trial.config) and file.space.rejection(trial.config) is None
@@ -229,27 +230,3 @@ def claimed(records: Records, study: str, *, take_over: bool = False) -> Iterato
     finally:
         with suppress(RecordsUnavailable):  # the claim of a process that has ended binds nobody
             records.release(study)
-
-
-@contextmanager
-def _interruptible(study: Study, executor: Executor) -> Iterator[None]:
-    """Ctrl-C once: no new trials, what runs is cut; twice: the process ends at once (guardians then kill)."""
-    presses = 0
-
-    def on_signal(number: int, frame: FrameType | None) -> None:
-        nonlocal presses
-        presses += 1
-        if presses > 1:
-            os._exit(130)
-        study.interrupt()
-        executor.interrupt()
-
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    previous = {sig: signal.signal(sig, on_signal) for sig in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield
-    finally:
-        for sig, handler in previous.items():
-            signal.signal(sig, handler)

@@ -77,6 +77,12 @@ class FrontTracker:
             self._members = np.concatenate([kept_before, point[np.newaxis], kept_after])
         return self.hypervolume
 
+    def copy(self) -> FrontTracker:
+        """Another tracker that goes on from here."""
+        other = FrontTracker(self._corner.tolist())
+        other._members, other.hypervolume = self._members.copy(), self.hypervolume
+        return other
+
     def _around(self, point: Losses) -> tuple[Losses, Losses, Losses]:
         """The members that share volume with the point, and those that stay before and after it.
 

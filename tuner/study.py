@@ -20,13 +20,15 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from trials.contract import Measurement, Outcome, Purpose
 from tuner.execution.protocol import Job, Signal
 from tuner.loop import recall
-from tuner.loop.confirmation import due_rounds
+from tuner.loop.confirmation import due_rounds, rounds_text
+from tuner.loop.cutter import Cutter
 from tuner.loop.failure import StudyFailed, baseline_failed, other_machine, without_values
-from tuner.loop.fingerprint import machine_differences
+from tuner.loop.fingerprint import harmless_differences, machine_differences
 from tuner.loop.patience import Patience
 from tuner.loop.proposing import Proposer
 from tuner.loop.stopping import FailureStreak, GainWatch, TimeBudget
@@ -36,10 +38,11 @@ from tuner.objectives import is_feasible
 from tuner.pareto import reference_point
 from tuner.records.errors import DuplicateConfig
 from tuner.records.repository import Records
-from tuner.records.rows import CONCURRENT, CONTAMINATED, GIVEN, StudyRecord
+from tuner.records.rows import CONCURRENT, CONTAMINATED, GIVEN, Forecast, StudyRecord
 from tuner.results import StudyResult, TrialResult, judge, judge_trial
 from tuner.results.model import BASELINE
-from tuner.search.protocol import Proposal, Sampler
+from tuner.results.trial import Yardstick
+from tuner.search.protocol import Expected, Proposal, Sampler
 from tuner.space.model import StudyFile
 from tuner.space.space import Config, config_key
 
@@ -73,6 +76,7 @@ class Study:
         self.stopped_because: str | None = None
         self.failure: StudyFailed | None = None
         self.is_interrupted = False
+        self.confirm_runs = 0  # that confirmation has asked for so far, those done included
         self.other_machine: tuple[str, ...] = ()  # what differed, where a measurement came from another one
         self._patiently = Patience(sleep, self.watchers.note, is_over=self._has_ended)
         record = self._record()
@@ -83,11 +87,14 @@ class Study:
             self.time.add(seconds)
         self._streak = FailureStreak(file.budget.failures_in_a_row)
         self._gain = GainWatch(file.objectives, file.budget.no_gain)
+        self._cutter = Cutter(file.objectives, clock, file.search.cut_short)
         self._configs: dict[int, Config] = {trial.number: dict(trial.config) for trial in record.trials}
         self._keys = {config_key(config) for config in self._configs.values()}
         self._environment = recall.known_environment(record)
+        self._has_compared = False
         self._proposer = Proposer(sampler, file.try_first, record.rejected, self._count_rejected)
         self._next_round = recall.next_round(record)
+        self._expected: dict[int, Mapping[str, Expected]] = {}  # by trial not sent to run yet
         self._folders = sum(len(trial.measurements) for trial in record.trials)
         self._running: dict[str, Ticket] = {}
         self._again: deque[Ticket] = deque()
@@ -98,7 +105,8 @@ class Study:
         self._plan = self._whole_plan()
 
     def limit_to(self, config: Config, proposed_by: str) -> int:
-        """Measure this configuration and nothing else; returns the number of its trial."""
+        """Measure this configuration and nothing else, to its end; returns the number of its trial."""
+        self._cutter.is_on = False
         key = config_key(config)
         known = next((number for number, other in self._configs.items() if config_key(other) == key), None)
         number = self._admit(config, proposed_by) if known is None else known
@@ -130,6 +138,7 @@ class Study:
     def on_result(self, job: Job, measurement: Measurement) -> None:
         """Record a measurement, tell the sampler and the watchers."""
         ticket = self._running.pop(job.spec.measurement_id)
+        self._cutter.ended(job.spec.measurement_id)
         measurement = without_values(measurement, self.file.objectives)
         facts = {**measurement.facts, GIVEN: dict(job.spec.config)}
         at_once = self.file.search.concurrent_trials
@@ -149,6 +158,10 @@ class Study:
             self.stopped_because = self.stopped_because or f"wall time of {self.time.limit_s:g} s is over"
             self._say_confirmation_is_cut()
         return self.is_interrupted or self.time.is_over()
+
+    def look(self) -> None:
+        """See how the running trials go, and cut one that cannot reach the front any more."""
+        self._cutter.look()
 
     def interrupt(self) -> None:
         """No new jobs; what runs is cut (called from a signal handler)."""
@@ -193,7 +206,7 @@ class Study:
             if self._again:
                 yield self._again.popleft()
             elif (proposal := self._proposal()) is not None:
-                yield Ticket(self._admit(proposal.config, proposal.reason), Purpose.SEARCH, self._seed)
+                yield Ticket(self._proposed(proposal), Purpose.SEARCH, self._seed)
             elif self._running:
                 yield Signal.WAIT  # a result may ask for a second attempt
             else:
@@ -205,13 +218,13 @@ class Study:
 
     def _confirm(self) -> Iterator[Ticket | Signal]:
         """Finalists and the baseline in interleaved rounds; a finalist that falls is replaced by the next."""
-        for _ in range(_MOST_PASSES):
+        for _ in range(_MOST_PASSES if self.file.confirm.finalists else 0):
             due = due_rounds(self.judged(), self.file.confirm, self._seed, self.time.room)
             self._is_confirming = bool(due)
             if not due:
                 return
-            names = ", ".join(map(str, sorted({n for one in due for n in one.numbers} - {BASELINE})))
-            self.watchers.phase("confirm", f"trials {names} and the baseline, interleaved rounds: {len(due)}")
+            self.confirm_runs += sum(len(one.numbers) for one in due)
+            self.watchers.phase("confirm", rounds_text(self.judged(), due, self.file.confirm))
             for one in due:
                 if self.time.room < len(one.numbers):
                     yield from self._settled()
@@ -248,9 +261,19 @@ class Study:
         pending = [self._configs[ticket.number] for ticket in self._running.values()]
         return self._proposer.next(len(self._configs), self._keys, pending)
 
-    def _admit(self, config: Config, proposed_by: str) -> int:
+    def _proposed(self, proposal: Proposal) -> int:
+        """The number of a proposal's trial; what the model expected of it is kept."""
+        expected = proposal.expected or {}
+        forecast = Forecast(expected, proposal.probability_ok) if proposal.expected is not None else None
+        number = self._admit(proposal.config, proposal.reason, forecast)
+        self._expected[number] = expected
+        return number
+
+    def _admit(self, config: Config, proposed_by: str, forecast: Forecast | None = None) -> int:
         try:
-            number = self._patiently(lambda: self.records.add_trial(self.file.name, config, proposed_by))
+            number = self._patiently(
+                lambda: self.records.add_trial(self.file.name, config, proposed_by, forecast)
+            )
         except DuplicateConfig as known:
             if known.number in self._configs:
                 raise StudyFailed(f"the sampler proposed what is known: {known}") from known
@@ -276,7 +299,10 @@ class Study:
         )
         self._running[measurement_id] = ticket
         self.watchers.started(ticket, config)
-        return Job(trial_spec(self.file, ticket, config, measurement_id, folder))
+        report_at = self._cutter.report_at(ticket.purpose)
+        spec = trial_spec(self.file, ticket, config, measurement_id, folder, report_at)
+        self._cutter.started(spec, self._expected.pop(ticket.number, None))
+        return Job(spec)
 
     def _keep(self, ticket: Ticket, job: Job, measurement: Measurement) -> None:
         """Record it and draw the conclusions: measure again, learn, fail."""
@@ -289,7 +315,7 @@ class Study:
         if differences:
             self.other_machine = tuple(differences)
             raise other_machine(ticket.number, differences)
-        self._environment = self._environment or measurement.environment
+        self._compare(measurement.environment)
         if again is not None:
             self._again.append(again)
             self.watchers.note(f"trial {ticket.number} is measured again: {what_spoiled(measurement)}")
@@ -302,6 +328,16 @@ class Study:
         seconds = measurement.phases.get("wall_s")
         if seconds is not None and measurement.outcome is Outcome.COMPLETE and not ticket.is_cold:
             self.time.add(seconds)
+
+    def _compare(self, environment: Mapping[str, Any]) -> None:
+        """Say, once, that earlier numbers are taken to compare although something small is another than then."""
+        others = harmless_differences(self._environment, environment)
+        if others and not self._has_compared:
+            self.watchers.note(
+                f"not quite the environment of the measurements before ({'; '.join(others)}): taken to compare"
+            )
+        self._has_compared = self._has_compared or bool(environment)
+        self._environment = self._environment or environment
 
     def _second_attempt(self, ticket: Ticket, measurement: Measurement) -> Ticket | None:
         """The ticket to measure again with; on a machine that is busy all the time this only costs time."""
@@ -344,6 +380,7 @@ class Study:
         record = self._record()
         result = judge(record)
         self._gain.begin(record.reference_point or {}, result.noise_floor)
+        self._cutter.begin(result.bounds, Yardstick.of(record, {}).spreads)
         self._again.extend(recall.owed_tickets(record, self._seed))
         owed = {ticket.number for ticket in self._again}
         for trial in result.trials:
@@ -360,6 +397,7 @@ class Study:
         observation = recall.observation_of(trial, self.file.objectives)
         self.sampler.tell(observation)
         self._gain.add(observation)
+        self._cutter.learn(trial)
 
     def _is_feasible(self, measurement: Measurement) -> bool | None:
         if measurement.outcome is not Outcome.COMPLETE or self.bounds is None:

@@ -14,8 +14,10 @@ from tuner.comparison import Spread, prediction_interval
 from tuner.execution.local import LocalExecutor
 from tuner.execution.protocol import ExecutionError, Executor, Job, Signal, Slots
 from tuner.export.document import task_digest
+from tuner.export.reading import ExportError
 from tuner.launch import TRIALS_FOLDER, machine_cores
 from tuner.loop.fingerprint import machine_differences
+from tuner.loop.interrupting import interruptible
 from tuner.loop.tickets import what_spoiled
 
 FAMILY_CONFIDENCE = 0.95
@@ -87,18 +89,24 @@ def verify_document(
     """Run the document's configuration twice (the first, cold run is thrown away) and compare the second.
 
     A second run that something outside spoiled is taken once more. Trial folders go below ``folder``;
-    ``executor`` is by default this machine. VerifyError where it cannot be measured or compared.
+    ``executor`` is by default this machine. ExportError, before anything runs, where the file's values say
+    nothing about one more run; VerifyError where it cannot be measured.
     """
     basis = document["verify"]
+    _refuse_what_predicts_nothing(basis)
     if document.get("provenance", {}).get("task_sha256") not in (None, task_digest(basis["workload"])):
         say("warning: the task's file is not the one that was measured; a difference may come from there")
     if not document.get("is_confirmed"):
         say("warning: this configuration was measured once only; its interval is wide")
     source = _Runs(document, folder / TRIALS_FOLDER / "verify" / time.strftime("%Y%m%d-%H%M%S"), timeout_s)
+    executor = executor or LocalExecutor()
     try:
-        (executor or LocalExecutor()).run(source, slot_of(document))
+        with interruptible(source.interrupt, executor.interrupt):
+            executor.run(source, slot_of(document))
     except ExecutionError as problem:
         raise VerifyError(str(problem)) from problem
+    if source.is_interrupted:
+        raise KeyboardInterrupt
     run = source.measured
     if run is None or run.outcome is not Outcome.COMPLETE:
         why = "it was interrupted" if run is None else f"{run.failure_kind}: {run.message}"
@@ -113,29 +121,41 @@ def verify_document(
 def slot_of(document: Mapping[str, Any]) -> Slots:
     """As many cores and devices as the trial held when it was measured, as far as this machine has them."""
     environment = document.get("environment", {})
-    held = len(environment.get("cores_held", ())) or machine_cores()
+    held = document["verify"].get("cpus") or len(environment.get("cores_held", ())) or machine_cores()
     return Slots(1, min(held, machine_cores()), document["verify"].get("gpus", int("gpu" in environment)))
 
 
-def _comparisons(basis: Mapping[str, Any], run: Measurement) -> list[Comparison]:
-    judged = list(dict.fromkeys(basis["judged_by"]))
-    confidence = 1 - (1 - FAMILY_CONFIDENCE) / len(judged)
-    found = []
-    for metric in judged:
-        values = basis["runs"].get(metric, [])
-        if not values:
-            continue
-        spread = basis.get("spread", {}).get(metric)
+def _refuse_what_predicts_nothing(basis: Mapping[str, Any]) -> None:
+    """ExportError where no interval follows from the file: said now, not after two runs."""
+    known = [metric for metric in _judged(basis) if basis["runs"].get(metric)]
+    if not known:
+        raise ExportError(f"the file holds no earlier value of {', '.join(_judged(basis))}; export again")
+    for metric in known:
         try:
-            within, prior = basis.get("within", {}).get(metric, 0.0), Spread(**spread) if spread else None
-            now = run.metrics.get(metric)
-            unit = unit_of(metric) if now is None else now.unit
-            low, high = prediction_interval(values, confidence, within, prior, unit)
+            _interval(basis, metric, unit_of(metric))
         except ValueError as problem:
-            raise VerifyError(f"{metric}: {problem}; export a confirmed trial") from problem
-        found.append(Comparison(metric, None if now is None else now.value, low, high))
-    if not found:
-        raise VerifyError(f"the file holds no earlier value of {', '.join(judged)}; export again")
+            raise ExportError(f"{metric}: {problem}; export a confirmed trial") from problem
+
+
+def _judged(basis: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(basis["judged_by"]))
+
+
+def _interval(basis: Mapping[str, Any], metric: str, unit: str) -> tuple[float, float]:
+    """Where one more run lands; all metrics together hold with ``FAMILY_CONFIDENCE``."""
+    confidence = 1 - (1 - FAMILY_CONFIDENCE) / len(_judged(basis))
+    spread = basis.get("spread", {}).get(metric)
+    within, prior = basis.get("within", {}).get(metric, 0.0), Spread(**spread) if spread else None
+    return prediction_interval(basis["runs"][metric], confidence, within, prior, unit)
+
+
+def _comparisons(basis: Mapping[str, Any], run: Measurement) -> list[Comparison]:
+    found = []
+    for metric in _judged(basis):
+        if basis["runs"].get(metric):
+            now = run.metrics.get(metric)
+            low, high = _interval(basis, metric, unit_of(metric) if now is None else now.unit)
+            found.append(Comparison(metric, None if now is None else now.value, low, high))
     return found
 
 
@@ -147,6 +167,7 @@ class _Runs:
         self._given = 0
         self._most = 2
         self.measured: Measurement | None = None
+        self.is_interrupted = False
 
     def next_job(self, running: int) -> Job | Signal:
         if running:
@@ -179,7 +200,13 @@ class _Runs:
             self._most = 0
 
     def must_stop(self) -> bool:
-        return False
+        return self.is_interrupted
+
+    def interrupt(self) -> None:
+        self.is_interrupted = True
+
+    def look(self) -> None:
+        pass
 
 
 def _has_failed(measurement: Measurement) -> bool:

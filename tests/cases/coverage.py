@@ -238,7 +238,7 @@ COVERAGE: dict[str, tuple[str, ...] | str] = {
     "mlflow/mlflow#1234": (
         f"{_MLFLOW}mlflow_1234_no_logging_error_leaves_the_tracker",
         "faults/test_mlflow_away.py::test_a_server_that_is_away_costs_one_warning_and_a_bounded_time",
-        "integration/test_mlflow_store.py::test_what_was_not_written_before_a_kill_is_replayed_into_the_same_runs",
+        "contracts/tracking_suite.py::TrackingSuite::test_what_was_not_written_before_a_kill_is_replayed_into_the_same_runs",
     ),
     "ray-project/ray#34857": (
         f"{_MLFLOW}ray_34857_a_nested_configuration_is_flat_and_children_lie_under_the_study",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 import yaml
@@ -25,12 +26,19 @@ def test_vllm_project_vllm_56111_a_metric_says_whether_it_is_of_the_job_or_of_on
     assert (unit_of(Key.TOKENS_PER_S), unit_of(Key.TOKENS_PER_S_PER_GPU)) == ("tokens/s", "tokens/s/GPU")
 
 
-def test_vllm_project_vllm_56111_the_devices_that_a_trial_held_are_recorded_with_it() -> None:
+def test_vllm_project_vllm_56111_the_devices_that_a_trial_held_are_recorded_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for place in ("local", "supervisor"):
+        monkeypatch.setattr(f"tuner.execution.{place}.usable_gpus", lambda: ["3", "5", "7"])
     fine = {"do": "complete", "value": 2.0}
-    _, record = measured(fake(fine | {"value": 3.0}, baseline=fine))
+    file = fake(fine | {"value": 3.0}, baseline=fine)
+    _, record = measured(replace(file, resources=replace(file.resources, gpus=2)))
+    assert len(record.trials) == 2
     for trial in record.trials:
-        process = trial.measurements[-1].facts["process"]
-        assert len(process["cpus"]) == 1 and process["gpus"] == []
+        facts = trial.measurements[-1].facts
+        assert len(facts["process"]["cpus"]) == 1 and facts["process"]["gpus"] == ["3", "5"]
+        assert facts["env"]["CUDA_VISIBLE_DEVICES"] == "3,5", "the trial itself sees these and no other"
 
 
 def test_intel_neural_compressor_2261_a_goal_that_nobody_met_is_3_with_the_nearest_and_everything_kept(

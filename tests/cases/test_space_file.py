@@ -13,6 +13,7 @@ from tests.cases.spaces import fake, loaded, measured, refused, written
 from tests.unit.cli.conftest import Tuner
 from tests.unit.study.bench import FAST, LOSS, Bench, failed, gave
 from trials.contract import Outcome
+from tuner.cli.outline import describe, outline_of
 from tuner.records.repository import Records
 from tuner.results import as_json
 from tuner.space.model import StudyFile
@@ -44,9 +45,9 @@ def test_wandb_wandb_1129_check_shows_which_choices_are_text_and_a_trial_gets_nu
     ("text", "said"),
     [
         ('micro_batch_size: ["8"]', "write 8 without quotes"),
-        ("micro_batch_size: [1e1]", "micro_batch_size=10.0 must be int"),
+        ("micro_batch_size: [1e1]", "micro_batch_size=10.0 must be a whole number; write 10"),
         ("task.learning_rate: [1_000]", "write 1000"),
-        ("loader_workers: [0x10, 2:30]", "loader_workers=2:30 must be int"),
+        ("loader_workers: [0x10, 2:30]", "loader_workers=2:30 must be a whole number"),
         ("compile: [yes, no]", "compile=yes is not one of false, true"),
     ],
 )
@@ -146,6 +147,9 @@ def test_vllm_project_vllm_4232_what_does_not_divide_costs_no_budget(bench: Benc
     assert sorted({spec.config["tp"] for spec in executor.taken}) == [1, 2, 4]
     rejection = file.space.rejection({"heads": 40, "tp": 6})
     assert rejection is not None and "heads=40" in rejection.reason and "tp=6" in rejection.reason
+    outline = describe(file)
+    assert outline["size"]["useless"] == {"tp": [3, 6]}
+    assert "  2 rejected by: heads % tp == 0\n  never valid: tp=3, 6" in outline_of(file, outline)
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,8 @@ def run_artifact(folder: Path, inputs: Mapping[str, np.ndarray]) -> dict[str, np
         f"sys.argv = ['loader.py', {str(given)!r}, {str(got)!r}]\n"
         f"runpy.run_path({str(folder / 'loader.py')!r}, run_name='__main__')\n"
     )
-    ended = subprocess.run([sys.executable, "-c", script], check=False, capture_output=True, text=True, cwd=folder)
+    ended = subprocess.run(
+        [sys.executable, "-c", script], check=False, capture_output=True, text=True, cwd=folder
+    )
     assert ended.returncode == 0, ended.stderr
     return dict(np.load(got))

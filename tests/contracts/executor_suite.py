@@ -9,6 +9,8 @@ import pytest
 
 from tests.faults.processes import ends, is_running, job, private_runtime, processes_of_driver
 from trials.contract import FailureKind, Measurement, Outcome
+from trials.stages import read_stages
+from tuner.execution.cut import ask_to_cut
 from tuner.execution.protocol import Executor, Job, JobSource, Signal, Slots
 
 
@@ -22,6 +24,7 @@ class ListSource:
         self._cut_with = cut_with
         self.ended: list[tuple[Job, Measurement]] = []
         self.asked_with: list[int] = []
+        self._given: list[Job] = []
         self.left_processes: list[int] = []
         self.left_in_runtime: list[str] = []
 
@@ -31,6 +34,7 @@ class ListSource:
             return Signal.FINISHED
         if self._todo[0] is self._cut_with and running:
             return Signal.WAIT
+        self._given.append(self._todo[0])
         return self._todo.pop(0)
 
     def on_result(self, job: Job, measurement: Measurement) -> None:
@@ -38,6 +42,12 @@ class ListSource:
 
     def must_stop(self) -> bool:
         return self._cut_with is not None and (self._cut_with.spec.trial_dir / "daemon.pid").exists()
+
+    def look(self) -> None:
+        """Cuts every job that reports a stage."""
+        for given in self._given:
+            if read_stages(given.spec.trial_dir)[0]:
+                ask_to_cut(given.spec.trial_dir, "no chance")
 
     def measurement(self, number: int) -> Measurement:
         found = [measurement for job, measurement in self.ended if job.spec.trial_number == number]
@@ -57,6 +67,7 @@ JOBS: dict[str, dict[str, Any]] = {
     "typed_failure": {"kind": "unsupported"},
     "sleep": {"seconds": 1.0},
     "no_result": {},
+    "staged": {"report_at": (0.5,)},
 }
 
 
@@ -127,6 +138,13 @@ class ExecutorSuite:
         measurement = self.ended(source, do)
         assert (measurement.outcome, measurement.failure_kind) == (Outcome.FAILED, kind), measurement.message
         assert not measurement.metrics or do == "typed_failure"
+
+    def test_a_job_that_is_cut_short_ends_as_pruned_with_all_its_processes(self, source: ListSource) -> None:
+        measurement = self.ended(source, "staged")
+        assert (measurement.outcome, measurement.failure_kind) == (Outcome.PRUNED, None), measurement.message
+        assert measurement.message == "no chance"
+        assert measurement.metrics["score"].value == 4.0
+        assert measurement.phases["wall_s"] < 60
 
     def test_a_crash_shows_the_end_of_its_log(self, source: ListSource) -> None:
         message = self.ended(source, "exit").message

@@ -26,6 +26,7 @@ from tuner.records.errors import (
 )
 from tuner.records.owner import Owner
 from tuner.records.repository import Records
+from tuner.records.rows import Forecast
 
 OBJECTIVES = (Objective("tokens_per_s", Direction.MAXIMIZE), Objective("val_loss_nats", Direction.MINIMIZE))
 CONSTRAINTS = (Constraint("peak_memory_gib", LimitKind.MAX, 6.0, 27),)
@@ -226,6 +227,17 @@ class RecordsSuite:
         assert records.study("lm", only=()).trials == ()
 
     # --- trials
+
+    def test_what_was_expected_of_a_trial_is_kept_and_taken_over(self, records: Records) -> None:
+        create(records)
+        forecast = Forecast({"tokens_per_s": (100.0, 90.0, math.inf), "val_loss_nats": (2.0, 1.5, 2.5)}, 0.75)
+        records.add_trial("lm", {"x": 1}, "exploit", forecast)
+        records.add_trial("lm", {"x": 2}, "random")
+        records.add_trial("lm", {"x": 3}, "explore", Forecast({}))
+        assert [trial.forecast for trial in records.study("lm").trials] == [forecast, None, Forecast({})]
+        start_over(records)
+        records.reuse("lm", [0])
+        assert records.study("lm").trials[0].forecast == forecast
 
     def test_trials_are_numbered_from_zero_in_each_study(self, records: Records) -> None:
         create(records)
@@ -472,6 +484,24 @@ class RecordsSuite:
         records.discard(measure(records, 0))
         assert records.studies()[0].counts == {"unfinished": 1}
 
+    def test_trials_are_counted_and_the_unfinished_found_in_the_latest_generation_only(
+        self, records: Records
+    ) -> None:
+        create(records)
+        create(records, "other")
+        assert (records.trial_count("lm"), records.unfinished("lm")) == (0, [])
+        for x in range(4):
+            records.add_trial("lm", {"x": x}, "tpe")
+        measure(records, 1, complete(1.0))
+        for number in (1, 3, 3):
+            records.start_measurement("lm", number, Purpose.CONFIRM, 0, "/runs")
+        assert (records.trial_count("lm"), records.unfinished("lm")) == (4, [1, 3])
+        assert (records.trial_count("other"), records.unfinished("other")) == (0, [])
+        start_over(records)
+        assert (records.trial_count("lm"), records.unfinished("lm")) == (0, [])
+        with pytest.raises(UnknownStudy):
+            records.trial_count("nowhere")
+
     # --- one run at a time
 
     def test_a_second_live_run_is_refused_and_told_who_is_first(
@@ -642,7 +672,7 @@ class RecordsSuite:
         with monkeypatch.context() as changed:
             changed.setattr("tuner.records.tables.SCHEMA_VERSION", 7)
             Records.open(location).close()
-        with pytest.raises(RecordsError, match="schema version 7, this tuner reads version 1; use the tuner"):
+        with pytest.raises(RecordsError, match="schema version 7, this tuner reads version 2; use the tuner"):
             Records.open(location)
 
     def test_an_unusable_database_is_not_mistaken_for_a_temporary_trouble(self, location: str) -> None:

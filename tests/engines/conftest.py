@@ -30,7 +30,15 @@ def train(tmp_path):
     count = 0
 
     def run(
-        task=DIGITS, config=None, *, train_for=None, seed=0, wanted=(), purpose=Purpose.SEARCH, **section
+        task=DIGITS,
+        config=None,
+        *,
+        train_for=None,
+        seed=0,
+        wanted=(),
+        purpose=Purpose.SEARCH,
+        report_at=(),
+        **section,
     ) -> Measurement:
         nonlocal count
         count += 1
@@ -48,6 +56,7 @@ def train(tmp_path):
             folder,
             tmp_path / "cache",
             wanted=wanted,
+            report_at=report_at,
         )
         context = TrialContext(spec, time.monotonic())
         threads, state = torch.get_num_threads(), torch.random.get_rng_state()

@@ -1,5 +1,6 @@
 """A user's own task, outside the repository: it works, and what is wrong with it is said by name."""
 
+import sys
 import textwrap
 
 import pytest
@@ -43,6 +44,7 @@ def own(tmp_path, train):
     def run(replace="", by="", config=None, **more):
         assert replace in TASK
         (tmp_path / "helper.py").write_text("CLASSES = 2\n")
+        sys.modules.pop("spirals", None)  # a trial's process reads it once, this one again
         (tmp_path / "spirals.py").write_text(textwrap.dedent(TASK).replace(replace, by) if replace else TASK)
         return train(f"{tmp_path / 'spirals.py'}:Spirals", config, train_for={"samples": 2000}, **more)
 

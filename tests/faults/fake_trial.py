@@ -68,6 +68,11 @@ match config["do"]:
     case "hang":
         daemon(300)
         time.sleep(300)
+    case "staged":
+        stage = {"event": "stage", "fraction": 0.5, "metrics": {"score": metric(4.0)}, "steady": ["score"]}
+        Path(spec["trial_dir"], "events.jsonl").write_text(json.dumps(stage) + "\n")
+        daemon(300)
+        time.sleep(300)
     case "eat":
         eat(config["mebibytes"])
         report()

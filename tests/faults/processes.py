@@ -35,8 +35,9 @@ def private_runtime() -> Iterator[Path]:
 
 
 def job(folder: Path, number: int, do: str, **details: Any) -> Job:
-    """A job for the fake trial; ``timeout_s``, ``memory_limit_gib`` and ``wanted`` go to the spec."""
-    limits = {key: details.pop(key) for key in ("timeout_s", "memory_limit_gib", "wanted") if key in details}
+    """A job for the fake trial; ``timeout_s``, ``memory_limit_gib``, ``wanted``, ``report_at`` go to the spec."""
+    of_spec = ("timeout_s", "memory_limit_gib", "wanted", "report_at")
+    limits = {key: details.pop(key) for key in of_spec if key in details}
     spec = TrialSpec(
         study="faults",
         trial_number=number,

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,9 +13,21 @@ from typing import Any
 
 import pytest
 
-from tests.faults.processes import ends, is_running, private_runtime, processes_of_driver, wait_until
-from tuner.execution import guardian
+from tests.contracts.executor_suite import ListSource
+from tests.faults.processes import (
+    FAKE_TRIAL,
+    ends,
+    is_running,
+    job,
+    private_runtime,
+    processes_of_driver,
+    wait_until,
+)
+from trials.contract import FailureKind, Outcome
+from tuner.execution import guardian, supervisor
 from tuner.execution.leftovers import leftovers
+from tuner.execution.local import LocalExecutor
+from tuner.execution.protocol import Slots
 
 HANG, COMPLETE = {"do": "hang"}, {"do": "complete"}
 
@@ -152,3 +165,28 @@ def test_a_killed_trial_guardian_or_actor_ends_as_killed_and_the_run_goes_on(sta
     _kill_each_in_turn(driver, {0: "trial", 2: "guardian", 4: "actor"})
     assert [result["kind"] for result in driver.results()] == ["killed", None, "killed", None, "killed", None]
     assert driver.nothing_left(5)
+
+
+def test_a_stopped_guardian_is_ended_after_its_grace_with_all_that_it_guarded_and_the_run_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(supervisor, "_GUARDIAN_GRACE_S", 0.5)
+    source = ListSource([job(tmp_path, 0, "hang", timeout_s=1.0), job(tmp_path, 1, "complete")])
+    daemon = tmp_path / "0" / "daemon.pid"
+    stopped: list[int] = []
+
+    def stop() -> None:
+        assert wait_until(lambda: daemon.exists() and daemon.read_text(), timeout_s=60)
+        stopped.extend(pid for pid in guardian.children(os.getpid()) if "guardian.py" in _command(pid))
+        for pid in stopped:
+            os.kill(pid, signal.SIGSTOP)
+
+    stopper = threading.Thread(target=stop)
+    stopper.start()
+    LocalExecutor(program=FAKE_TRIAL).run(source, Slots(1, cpus=1))
+    stopper.join()
+    assert len(stopped) == 1 and not is_running(stopped[0])
+    assert not is_running(int(daemon.read_text()))
+    assert source.measurement(0).failure_kind is FailureKind.KILLED
+    assert source.measurement(1).outcome is Outcome.COMPLETE
+    assert not [pid for pid in guardian.descendants(os.getpid()) if "fake_trial" in _command(pid)]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.faults.processes import private_runtime, processes_of_driver, wait_until
 from tests.unit.cli.program import Running, hangs_until_told, recorded, searched, tuner, write_space
+from tuner.export.document import verify_digest
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -100,8 +101,9 @@ def test_an_export_verifies_and_one_with_other_numbers_does_not(
     document = json.loads((folder / "best.json").read_text())
     runs = document["verify"]["runs"]
     runs["speed"] = [1.5 * value for value in runs["speed"]]
-    (folder / "tampered.json").write_text(json.dumps(document))
-    differing = tuner(folder, "verify", "tampered.json")
+    document["provenance"]["verify_sha256"] = verify_digest(document["verify"])
+    (folder / "faster.json").write_text(json.dumps(document))
+    differing = tuner(folder, "verify", "faster.json")
     assert differing.returncode == 1
     assert "outside" in differing.stdout and "does NOT agree with the export" in differing.stdout
 
@@ -157,6 +159,7 @@ def test_ctrl_c_ends_a_verification_at_once(folder: Path, finished: subprocess.C
     middle = folder / "verifying"
     code = f"import pathlib, time; pathlib.Path({str(middle)!r}).touch(); time.sleep(300)"
     document["verify"]["workload"]["run"] = ["{python}", "-c", code]
+    document["provenance"]["verify_sha256"] = verify_digest(document["verify"])
     (folder / "slow.json").write_text(json.dumps(document))
     run = Running(folder, "verify", "slow.json")
     run.wait_for("verifying")

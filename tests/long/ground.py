@@ -34,12 +34,16 @@ SHARED_MEMORY = Path("/dev/shm")
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table. ``lost`` and ``left`` say what went wrong; empty where nothing did."""
+    """A line of the table. ``lost`` and ``left`` say what went wrong; empty where nothing did.
+
+    ``is_final`` False: there was no time for more, and the next call goes on.
+    """
 
     injected: str
     typed_as: str
     lost: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    is_final: bool = True
 
     @property
     def is_clean(self) -> bool:
@@ -174,19 +178,22 @@ class Ground:
 
 
 @contextmanager
-def ground() -> Iterator[Ground]:
-    """A new one, removed in the end; its path is short enough for Ray's sockets."""
-    runtime = Path(tempfile.mkdtemp(prefix="tt-", dir="/tmp"))
+def ground(folder: Path | None = None) -> Iterator[Ground]:
+    """A place for one study, its path short enough for Ray's sockets. A given ``folder`` is gone on with, and
+    stays; otherwise it is a new one, removed in the end.
+    """
+    runtime = folder or Path(tempfile.mkdtemp(prefix="tt-", dir="/tmp"))
     try:
-        (runtime / "tmp").mkdir()
-        (runtime / "study").mkdir()
+        for name in ("tmp", "study"):
+            (runtime / name).mkdir(parents=True, exist_ok=True)
         place = Ground(runtime / "study", runtime, frozenset(_shared_memory()))
         try:
             yield place
         finally:
             place.end()
     finally:
-        shutil.rmtree(runtime, ignore_errors=True)
+        if folder is None:
+            shutil.rmtree(runtime, ignore_errors=True)
 
 
 def runs(study: StudyRecord | None) -> list[MeasurementRecord]:
@@ -211,7 +218,10 @@ def wrong_in_the_end(study: StudyRecord | None, budget: int) -> list[str]:
 
 
 def _shared_memory() -> set[str]:
-    return {entry.name for entry in SHARED_MEMORY.iterdir()} if SHARED_MEMORY.is_dir() else set()
+    """The objects in shared memory; folders there are somebody's files."""
+    if not SHARED_MEMORY.is_dir():
+        return set()
+    return {entry.name for entry in SHARED_MEMORY.iterdir() if not entry.is_dir()}
 
 
 def _named(pid: int) -> str:

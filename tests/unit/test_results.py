@@ -24,7 +24,7 @@ from trials.contract import FailureKind, Outcome
 from tuner.comparison import LimitStatus
 from tuner.objectives import direction_of
 from tuner.records.rows import StudyRecord, TrialRecord
-from tuner.results import as_json, finalists, judge, judge_trial, no_gain, recommend
+from tuner.results import as_json, finalists, judge, judge_trial, recommend
 from tuner.space.model import Selection
 
 BASE = {THROUGHPUT: [990.0, 1000.0, 1010.0], LOSS: [2.30, 2.31, 2.29]}
@@ -340,14 +340,6 @@ def test_confirmation_does_not_rewrite_the_history() -> None:
     assert before.history == after.history
 
 
-def test_no_gain_looks_at_the_last_trials_only_and_beyond_the_noise() -> None:
-    history = [(0, 1.0), (1, 2.0), (2, 2.01), (3, 2.01)]
-    assert no_gain(history, floor=0.02, n=2)
-    assert not no_gain(history, floor=0.001, n=2)
-    assert not no_gain(history, floor=0.02, n=3)
-    assert not no_gain(history, floor=0.02, n=4)
-
-
 # --- choosing --------------------------------------------------------------------------------------------
 
 
@@ -524,6 +516,47 @@ def test_the_parameter_that_matters_stands_out_with_its_n() -> None:
     assert precision.levels[0].mean / precision.levels[1].mean == pytest.approx(2, rel=0.05)
     assert found["q", THROUGHPUT].share < 0.1
     assert found["lr", LOSS].rank_correlation == pytest.approx(1, abs=0.02)
+
+
+def test_a_value_tried_once_says_nothing_about_its_parameter() -> None:
+    """Every width was tried once, so whatever it goes along with, it is not listed; the format is."""
+    trials = [baseline(BASE, config={"p": "fp32", "width": "w0"})]
+    for number in range(1, 9):
+        p = ("bf16", "fp32")[number % 2]
+        speed = (2000 if p == "bf16" else 1000) * (1 + 0.01 * number)
+        config = {"p": p, "width": f"w{number}"}
+        trials.append(trial(number, measurement(point(speed, 2.0 + 0.1 * number)), config=config))
+    listed = {item.parameter for item in judge(study(*trials)).influences}
+    assert listed == {"p"}
+
+
+def test_numbers_tried_once_are_taken_in_three_parts_with_at_least_two_trials_each() -> None:
+    trials = [baseline(BASE, config={"lr": 0.5})]
+    for number in range(1, 9):
+        lr = 0.1 * number + 0.01
+        trials.append(trial(number, measurement(point(1000, 2.0 + lr)), config={"lr": lr}))
+    (found,) = [item for item in judge(study(*trials)).influences if item.metric == LOSS]
+    assert [level.n for level in found.levels] == [3, 3, 3]
+    assert found.levels[0].label == "0.61 to 0.81"
+    few = judge(study(*trials[:4]))
+    assert [item for item in few.influences if item.metric == LOSS] == []
+
+
+def test_the_shares_of_a_metric_are_at_most_all_of_it() -> None:
+    """Three parameters that always move together cannot each explain all of the loss."""
+    trials = [baseline(BASE, config={"a": 0, "b": 0, "c": 0})]
+    for number in range(1, 13):
+        at = number % 3
+        trials.append(
+            trial(
+                number,
+                measurement(point(1000, 2.0 + at)),
+                config={"a": at, "b": at, "c": at, "d": number % 2},
+            )
+        )
+    shares = [item.share for item in judge(study(*trials)).influences if item.metric == LOSS]
+    assert len(shares) >= 3
+    assert sum(shares) == pytest.approx(1.0, abs=0.01)
 
 
 def test_values_that_fail_together_are_listed_and_lone_accidents_are_not() -> None:

@@ -1,6 +1,8 @@
 """When a search has had enough."""
 
 import math
+import random
+from dataclasses import replace
 
 from trials.contract import FailureKind, Measurement, Outcome
 from trials.metrics import Direction
@@ -105,17 +107,54 @@ def test_a_gain_begins_the_wait_anew():
     assert watch.why_stop() is None
 
 
-def test_a_gain_counts_when_it_is_larger_than_the_noise_of_the_objectives_together():
+def watching(noise: dict[str, float], patience: int = 1) -> GainWatch:
+    watch = GainWatch([FAST, LOSS], patience)
+    watch.begin({"tokens_per_s": 0.0, "val_loss_nats": 4.0}, noise)
+    watch.add(seen(0, 100.0, 2.0))
+    return watch
+
+
+def test_a_gain_counts_when_it_is_beyond_twice_the_noise_of_a_difference() -> None:
     def stops_after(gain: float) -> bool:
-        watch = GainWatch([FAST, LOSS], patience=1)
-        noise = {"tokens_per_s": 0.03, "val_loss_nats": 0.04, "peak_memory_gib": 0.5}
-        watch.begin({"tokens_per_s": 0.0, "val_loss_nats": 4.0}, noise)
-        watch.add(seen(0, 100.0, 2.0))
+        watch = watching({"tokens_per_s": 0.03, "val_loss_nats": 0.0, "peak_memory_gib": 0.5})
         watch.add(seen(1, 100.0 * (1 + gain), 2.0))
         return watch.why_stop() is not None
 
-    assert stops_after(0.049)
-    assert not stops_after(0.051)
+    assert stops_after(0.08)
+    assert not stops_after(0.10)
+
+
+def test_the_error_that_an_observation_knows_counts_before_the_noise_of_the_baseline() -> None:
+    def stops_after(error: float | None) -> bool:
+        watch = watching({"tokens_per_s": 0.03})
+        watch.add(replace(seen(1, 110.0, 2.0), errors=(error, 0.0)))
+        return watch.why_stop() is not None
+
+    assert not stops_after(None)
+    assert not stops_after(1.0)
+    assert stops_after(8.0)
+
+
+def test_small_steps_that_together_leave_the_noise_are_a_gain() -> None:
+    watch = watching({"tokens_per_s": 0.02}, patience=4)
+    for number, speed in enumerate((102.0, 103.0, 105.0), start=1):
+        watch.add(seen(number, speed, 2.0))
+    watch.add(seen(4, 107.0, 2.0))
+    assert watch.why_stop() is None, "7% are beyond 2.8 times 2%"
+    for number in range(5, 9):
+        watch.add(seen(number, 108.0, 2.0))
+    assert watch.why_stop() == "no gain in the last 4 trials"
+
+
+def test_equal_trials_end_a_search_in_nearly_every_study() -> None:
+    """Luck alone: 5% of noise on both objectives, and the first twelve trials without gain end the search."""
+    chance, ended = random.Random(7), 0
+    for _ in range(200):
+        watch = watching({"tokens_per_s": 0.05, "val_loss_nats": 0.05}, patience=12)
+        for number in range(1, 13):
+            watch.add(seen(number, 100 * 1.05 ** chance.gauss(0, 1), 2 * 1.05 ** chance.gauss(0, 1)))
+        ended += watch.why_stop() is not None
+    assert ended >= 180
 
 
 def test_a_baseline_that_breaks_a_limit_is_not_a_trial_without_gain():

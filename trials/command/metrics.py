@@ -142,6 +142,12 @@ def _why_unreadable(path: Path, before: Stamp) -> str | None:
     return None
 
 
+def flat_numbers(value: Any) -> dict[str, float]:
+    """The numbers of a JSON object, nested keys with dots. ValueError where it is none."""
+    numbers = {key: _number(item) for key, item in _flat(value)}
+    return {key: number for key, number in numbers.items() if number is not None}
+
+
 def _flat(value: Any) -> Iterator[tuple[str, Any]]:
     if not isinstance(value, dict):
         raise ValueError(f"it holds {_kind(value)}")

@@ -11,7 +11,7 @@ import os
 import select
 import signal
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,7 +31,7 @@ class Ended(NamedTuple):
     ``wall_time_s`` runs from the start to the end of the program; ``peak_rss_gib`` is the largest single
     process, or the largest sum over the program's processes (PSS, sampled once a second) where that is more;
     ``is_floor`` marks a program smaller than its launcher, for which the kernel reports the launcher's size;
-    ``log_error`` says why its output could not be passed on, where it could not.
+    ``log_error`` says why its output is not all in the log, where it is not.
     """
 
     status: int
@@ -68,12 +68,14 @@ def run_program(
     folder: str,
     output: Output,
     log: int = 1,
+    look: Callable[[], None] | None = None,
 ) -> Ended:
     """Run the program in ``folder`` with its stdout and stderr passed on to the file descriptor ``log``.
 
-    Raises OSError where it cannot be started. However this returns, the program itself has ended.
+    ``look`` is called once a second while it runs. Raises OSError where it cannot be started. However this
+    returns, the program itself has ended.
     """
-    watch = _Watch(output, log)
+    watch = _Watch(output, log, look)
     read_end, write_end = os.pipe()
     try:
         begin = time.monotonic()
@@ -123,8 +125,8 @@ def _start(
 class _Watch:
     """Waits for the program while its output passes by."""
 
-    def __init__(self, output: Output, log: int) -> None:
-        self._output = output
+    def __init__(self, output: Output, log: int, look: Callable[[], None] | None) -> None:
+        self._output, self._look = output, look
         self._log = log
         self.log_error: str | None = None
         self._logged = 0
@@ -150,6 +152,8 @@ class _Watch:
                 poll.unregister(read_end)  # it closed its output and goes on
             if time.monotonic() >= look_at:
                 peak_gib = max(peak_gib, _sum_gib(pid))
+                if self._look:
+                    self._look()
                 look_at = time.monotonic() + _LOOK_EVERY_S
 
     def drain(self, read_end: int) -> None:
@@ -169,12 +173,16 @@ class _Watch:
     def _pass_on(self, chunk: bytes) -> bool:
         self._output.feed(chunk)
         rest = memoryview(chunk)[: max(0, LONGEST_LOG_BYTES - self._logged)]
+        is_too_long = len(rest) < len(chunk)
         self._logged += len(chunk)
         while rest and self.log_error is None:
             try:
                 rest = rest[os.write(self._log, rest) :]
             except OSError as problem:  # a full disk must not block the program, nor end it
                 self.log_error = str(problem)
+        if is_too_long and self.log_error is None:
+            size_mib = LONGEST_LOG_BYTES // 2**20
+            self.log_error = f"more than {size_mib} MiB; the rest was only looked through for metrics"
         return bool(chunk)
 
 

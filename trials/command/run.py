@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from trials.command.metrics import Reported, Stamp, read_file, read_lines, stamp_of
 from trials.command.output import Output
 from trials.command.process import Ended, find_program, run_program
+from trials.command.stages import LineStages
 from trials.command.template import (
     MissingVariableError,
     Secrets,
@@ -23,8 +24,9 @@ from trials.command.template import (
 from trials.context import TrialContext
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, TrialFailure, TrialSpec
 from trials.measurement.environment import machine
-from trials.measurement.load import contamination, load_now
+from trials.measurement.load import LoadSample, contamination, load_now
 from trials.metrics import Key, unit_of
+from trials.stages import Stage
 
 _SHELL = "sh"
 # A program that dies of these broke by itself; any other signal was sent to it.
@@ -35,27 +37,33 @@ _SHELL_SIGNAL_BASE = 128
 def run(context: TrialContext) -> Measurement:
     """Run the program of the spec once. Metrics: its own, wall time and peak memory."""
     with context.phase("startup_s"):
-        command = _Command(context.spec)
+        loads: list[LoadSample] = []
+        command = _Command(context.spec, lambda stage: context.stage(_as_disturbed(stage, loads)))
         os.makedirs(context.spec.cache_dir, exist_ok=True)  # noqa: PTH103 - a template may name it
         if section_stage := context.spec.workload.get("stage"):
             _stage(section_stage, context.spec.trial_dir)
         for remark in command.remarks():
             context.warn(remark)
     with context.phase("measured_s"):
-        before = load_now()
+        loads.append(load_now())
         ended = command.run()
-        disturbed = contamination(before, load_now())
+        disturbed = contamination(loads[0], load_now())
     if ended.log_error:
-        context.warn(f"the program's output could not be passed on: {ended.log_error}")
+        context.warn(f"the program's output is not all in the log: {ended.log_error}")
     measurement = command.measurement(ended)
     facts = {**measurement.facts, "contaminated": disturbed} if disturbed else measurement.facts
     return dataclasses.replace(measurement, environment=machine(), facts=facts)
 
 
+def _as_disturbed(stage: Stage, loads: list[LoadSample]) -> Stage:
+    """With what has disturbed the program since it started: nothing is concluded from such a stage."""
+    return dataclasses.replace(stage, contaminated=contamination(loads[0], load_now()))
+
+
 class _Command:
     """Everything one run needs, decided before it starts."""
 
-    def __init__(self, spec: TrialSpec) -> None:
+    def __init__(self, spec: TrialSpec, say: Callable[[Stage], None]) -> None:
         section = spec.workload
         self._wanted = spec.wanted
         self._has_gpus = bool(spec.gpus)
@@ -75,6 +83,12 @@ class _Command:
         ]
         self._before: dict[Path, Stamp] = {path: stamp_of(path) for _, path in self._sources}
         self.program = ""
+        lines = [path for reader, path in self._sources if reader is read_lines]
+        self._stages = (
+            LineStages(lines[0], self._before[lines[0]], spec.report_at, spec.wanted, say)
+            if lines and spec.report_at
+            else None
+        )
 
     def _arguments(self, template: Any) -> list[str]:
         if self._is_shell:
@@ -106,7 +120,8 @@ class _Command:
             environment = {**os.environ, **environment}
             revealed = self._revealed()
             self.program = find_program(revealed[0], self.folder, environment.get("PATH"))
-            return run_program(self.program, revealed, environment, self.folder, self._output)
+            look = self._stages.look if self._stages else None
+            return run_program(self.program, revealed, environment, self.folder, self._output, look=look)
         except (OSError, ValueError, MissingVariableError) as problem:
             message = f"{self.arguments[0]} could not be started in {self.folder}: {problem}"
             raise TrialFailure(FailureKind.ENGINE_START, self._secrets.hide(message)) from problem
@@ -146,7 +161,7 @@ class _Command:
         return Measurement(Outcome.COMPLETE, metrics=metrics, proof=proof, warnings=tuple(reported.problems))
 
     def _broken(self, ended: Ended, metrics: Mapping[str, MetricValue], proof: dict[str, Any]) -> Measurement:
-        kind, said = _ending(ended.status, self._is_shell)
+        kind, said = ending(ended.status, self._is_shell)
         kept = {"metrics_before_failure": _plain(metrics)}
         return Measurement.failed(kind, self._with_tail(said), proof=proof, facts=kept)
 
@@ -172,7 +187,7 @@ def _own_metrics(ended: Ended, *, has_gpus: bool) -> dict[str, MetricValue]:
     return found if has_gpus else {**found, Key.PEAK_MEMORY_GIB.value: memory}
 
 
-def _ending(status: int, is_shell: bool) -> tuple[FailureKind, str]:
+def ending(status: int, is_shell: bool) -> tuple[FailureKind, str]:
     """The failure kind of a status that is not 0. A shell reports a signal as 128 + its number."""
     number = -status if status < 0 else status - _SHELL_SIGNAL_BASE if is_shell else 0
     try:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from trials.measurement.memory import process_tree
 
 CONTAMINATED_SHARE = 0.15
+GUARDIAN_VARIABLE = "TUNER_GUARDIAN"
+"""Where a guardian started this process: its process number."""
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
@@ -29,7 +31,7 @@ class LoadSample:
 def load_now(cores: Collection[int] | None = None) -> LoadSample:
     """Read /proc (about 0.3 ms); call it at window edges only. ``cores``: those held, default this process's."""
     cores = os.sched_getaffinity(0) if cores is None else cores
-    return LoadSample(time.monotonic(), _busy_s(cores), _own_s(), len(cores))
+    return LoadSample(time.monotonic(), _busy_s(cores), cpu_s(process_tree(_top())), len(cores))
 
 
 def foreign_share(begin: LoadSample, end: LoadSample) -> float:
@@ -67,13 +69,19 @@ def _busy_s(cores: Collection[int]) -> float:
     return total / _TICKS_PER_S
 
 
-def _own_s() -> float:
-    """CPU time of this process tree, of children already ended and waited for too."""
+def cpu_s(pids: Iterable[int]) -> float:
+    """CPU time of these processes, of children already ended and waited for too."""
     ticks = 0
-    for pid in process_tree():
+    for pid in pids:
         try:
             after_name = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         except OSError:  # the process ended meanwhile
             continue
         ticks += sum(map(int, after_name[11:15]))  # utime, stime, cutime, cstime
     return ticks / _TICKS_PER_S
+
+
+def _top() -> int:
+    """The guardian above this trial: a daemon that forked twice becomes its child. By hand, this process."""
+    parent = os.getppid()
+    return parent if os.environ.get(GUARDIAN_VARIABLE) == str(parent) else os.getpid()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 _PROC = Path("/proc")
@@ -29,13 +30,22 @@ class HostMemory:
 
     def sample(self) -> None:
         """Take the sum of PSS over the process tree now."""
-        total = sum(_field_bytes(_PROC / str(pid) / "smaps_rollup", "Pss:") for pid in process_tree())
-        self._largest_sum_bytes = max(self._largest_sum_bytes, total)
+        self._largest_sum_bytes = max(self._largest_sum_bytes, proportional_bytes(process_tree()))
 
     @property
     def peak_bytes(self) -> int:
         """The peak so far."""
         return max(self._largest_sum_bytes, _field_bytes(_PROC / "self/status", "VmHWM:"))
+
+
+def proportional_bytes(pids: Iterable[int]) -> int:
+    """The sum of the processes' PSS, in bytes."""
+    return sum(_field_bytes(_PROC / str(pid) / "smaps_rollup", "Pss:") for pid in pids)
+
+
+def largest_resident_bytes(pids: Iterable[int]) -> int:
+    """The highest high-water mark of a single process among them, in bytes."""
+    return max((_field_bytes(_PROC / str(pid) / "status", "VmHWM:") for pid in pids), default=0)
 
 
 def process_tree(root: int | None = None) -> list[int]:

@@ -57,6 +57,26 @@ def rate(durations_s: Sequence[float], work_per_step: float, unit: str) -> Metri
     )
 
 
+def rate_in_window(
+    events: Sequence[tuple[float, float]], begin_s: float, end_s: float, unit: str, what: str
+) -> MetricValue:
+    """Work per second of a window, from (time, work) of what ended in it.
+
+    The interval comes from the work of ten equal stretches of the window (batch means); with fewer than two
+    events a stretch there is none.
+    """
+    seconds, n = end_s - begin_s, len(events)
+    value = math.fsum(work for _, work in events) / seconds
+    if n < 2 * BLOCKS:
+        return MetricValue(value, unit, n, method=f"{n} {what} over the window", flags=(FEW_SAMPLES,))
+    blocks = [0.0] * BLOCKS
+    for at_s, work in events:
+        blocks[min(BLOCKS - 1, max(0, int(BLOCKS * (at_s - begin_s) / seconds)))] += work
+    half = t_quantile(BLOCKS - 1) * deviation(blocks) / math.sqrt(BLOCKS) * BLOCKS / seconds
+    method = f"{n} {what} over the window; interval from {BLOCKS} stretches of it"
+    return MetricValue(value, unit, n, max(0.0, value - half), value + half, method)
+
+
 def percentile(durations_ms: Sequence[float], percent: int, what: str = "steps") -> MetricValue:
     """A percentile (linear between neighbours) with the order statistics that bound it at 95%, in ms.
 

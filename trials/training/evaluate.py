@@ -12,21 +12,26 @@ from torch import Tensor, nn
 from trials.contract import FailureKind, MetricValue, TrialFailure
 from trials.measurement.statistics import mean_of
 from trials.metrics import unit_of
-from trials.training.data import as_dataset, batches_in_order, to_device
+from trials.training.data import batches_in_order, to_device
 from trials.training.precision import Precision
 from trials.training.task import Task, wrong_return
 from trials.training.world import World
 
 
 def score_all(
-    task: Task, model: nn.Module, world: World, precision: Precision, batch_size: int, at_most: int | None
+    task: Task,
+    model: nn.Module,
+    world: World,
+    precision: Precision,
+    batch_size: int,
+    data: Any,
+    at_most: int | None,
 ) -> dict[str, list[float]]:
-    """Metric key -> the score of each held-out sample, in the order of the data.
+    """Metric key -> the score of each held-out sample of ``data``, in its order.
 
     The eager module is asked even where its compiled twin was trained: the weights are the same, and other
     shapes would be compiled anew.
     """
-    data = as_dataset(task, "validation_data")
     scores: dict[str, list[float]] = {}
     model.eval()
     with torch.inference_mode():

@@ -15,15 +15,26 @@ from trials.context import TrialContext
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialFailure
 from trials.measurement.clocks import CudaClock, HostClock, StepClock
 from trials.measurement.environment import torch_environment
-from trials.measurement.load import contamination, load_now
+from trials.measurement.load import LoadSample, contamination, load_now
 from trials.measurement.memory import HostMemory
 from trials.metrics import Key, unit_of
+from trials.stages import Stage
 from trials.training import optimizers, precision, report
 from trials.training.activations import Checkpointing, Offload, blocks_of
 from trials.training.batch_plan import BatchPlan, Horizon
 from trials.training.breakdown import bottleneck, profile_step, shares
 from trials.training.data import BatchSampler, as_dataset, batches_in_order, train_loader
 from trials.training.evaluate import quality, score_all
+from trials.training.halfway import (
+    examples_on_the_way,
+    is_cheap,
+    is_worth_it,
+    quality_or_nothing,
+    random_numbers_kept,
+    steady_speed,
+    stops,
+    untimed_steps,
+)
 from trials.training.loop import StepLog, Trainer, proof_step, run_steps, short_step
 from trials.training.proof import MatmulWatch, check_precision
 from trials.training.task import Task, checked_model, load_task
@@ -50,6 +61,8 @@ class Session:
         self.facts: dict[str, Any] = {"import_torch_s": round(import_torch_s, 4)}
         self.proof: dict[str, Any] = {}
         self.metrics: dict[str, MetricValue] = {}
+        self.stage_s = 0.0  # what the last look at the quality on the way took
+        self.early_memory: dict[str, MetricValue] = {}  # as it was before anything was evaluated on the way
 
     def measure(self) -> Measurement:
         """Run the trial; raises TrialFailure where it ends otherwise than complete."""
@@ -97,6 +110,8 @@ class Session:
         self.trainer = self._trainer()
         self.batches = self._batches()
         self.context.phases["startup_s"] = time.monotonic() - self.context.started_at
+        if self.context.spec.report_at:
+            self.context.stage(Stage(0.0))
 
     def _horizon(self) -> int:
         horizon = Horizon.of(self.section["train_for"])
@@ -193,7 +208,7 @@ class Session:
         """The rest of the horizon; the steady window is cut out of it afterwards."""
         first = 1 if self.compiler is None else min(2, self.full_steps)
         early = min(first + EARLY_STEPS - 1, self.full_steps)
-        clock: StepClock = CudaClock() if self.world.device_type == "cuda" else HostClock()
+        clock = self._clock()
         self.memory.reset()
         self._reset_device_peak()
         self.log.waits_s.clear()
@@ -202,8 +217,7 @@ class Session:
         self._run(range(first, early), clock)
         self.memory.sample()
         load = load_now()
-        self._run(range(early, self.full_steps), clock)
-        durations = clock.durations_s()
+        durations = self._timed(range(early, self.full_steps), clock, load)
         reason = contamination(load, load_now())
         self.memory.sample()
         self.log.check_finite()
@@ -215,6 +229,67 @@ class Session:
             self.facts["contaminated"] = reason
             self.context.warn(f"contaminated: {reason}")
         self._report_training(durations)
+
+    def _clock(self) -> StepClock:
+        return CudaClock() if self.world.device_type == "cuda" else HostClock()
+
+    def _timed(self, numbers: range, clock: StepClock, load: LoadSample) -> list[float]:
+        """Durations of the timed steps; at the points that the spec names the clock stands, and a stage is
+        reported.
+        """
+        config, at, begin_s = self.config, numbers.start, time.monotonic()
+        untimed = untimed_steps(
+            config["loader_workers"], config["prefetch_factor"], self.plan.gradient_accumulation_steps
+        )
+        durations: list[float] = []
+        for fraction, stop in stops(self.context.spec.report_at, numbers.start, numbers.stop, untimed):
+            self._run(range(at, stop), clock)
+            at, done = stop, stop - numbers.start
+            if not is_worth_it(time.monotonic() - begin_s, done, numbers.stop - stop):
+                break
+            durations += clock.durations_s()
+            self._report_stage(fraction, durations, load)
+            self._run(range(at, at + untimed))
+            del self.log.waits_s[-untimed:]
+            if self.log.graphs:
+                del self.log.graphs[-untimed:]
+            at, clock = at + untimed, self._clock()
+            clock.mark()
+        self._run(range(at, numbers.stop), clock)
+        return durations + clock.durations_s()
+
+    def _report_stage(self, fraction: float, durations_s: list[float], load: LoadSample) -> None:
+        """Throughput where it is steady, memory, and the quality on some of the held-out samples."""
+        disturbed = contamination(load, load_now())
+        with self.context.phase("stages_s"):
+            if not self.early_memory:
+                self.memory.sample()
+                self.early_memory = self._memory_metrics()
+            wanted = self.context.spec.wanted
+            steady = self._speed_so_far(durations_s) | self.early_memory
+            known = {key: metric for key, metric in steady.items() if key in wanted}
+            if set(wanted) - steady.keys() and is_cheap(self.stage_s, sum(durations_s)):
+                begin_s = time.monotonic()
+                found = self._quality_so_far()
+                self.stage_s = time.monotonic() - begin_s
+                known |= {key: metric for key, metric in found.items() if key in wanted}
+            kept = tuple(key for key in known if key in steady)
+            self.context.stage(Stage(fraction, known, kept, disturbed))
+
+    def _speed_so_far(self, durations_s: list[float]) -> dict[str, MetricValue]:
+        try:
+            window = report.cut_window(durations_s, self.log.waits_s, self.log.graphs)
+        except TrialFailure:
+            return {}
+        tokens = getattr(self.task, "tokens_per_sample", None)
+        return steady_speed(report.speed_metrics(window, self.plan, tokens, self.world.devices), window)
+
+    def _quality_so_far(self) -> dict[str, MetricValue]:
+        available = min(len(self.held_out), self.section.get("evaluate_on") or len(self.held_out))
+        with random_numbers_kept(self.world.device_type):
+            return quality_or_nothing(
+                lambda: quality(self.task, self._scores(examples_on_the_way(available)))
+            )
 
     def _run(self, numbers: range, clock: StepClock | None = None) -> None:
         graphs = self.compiler.count_graphs if self.compiler else None
@@ -234,7 +309,7 @@ class Session:
         self.metrics[Key.STARTUP_S] = MetricValue(
             phases["startup_s"], unit_of(Key.STARTUP_S), 1, method="phase clock"
         )
-        self.metrics |= self._memory_metrics()
+        self.metrics |= self.early_memory or self._memory_metrics()
         self.facts |= {
             "global_batch_size": self.plan.global_batch_size,
             "micro_batch_size": self.plan.micro_batch_size,
@@ -271,16 +346,18 @@ class Session:
 
     def _evaluate(self) -> dict[str, list[float]]:
         with self.context.phase("evaluation_s"):
-            scores = score_all(
-                self.task,
-                self.model,
-                self.world,
-                self.precision,
-                self.plan.micro_batch_size,
-                self.section.get("evaluate_on"),
-            )
+            scores = self._scores(self.section.get("evaluate_on"))
             self.metrics |= quality(self.task, scores)
         return scores
+
+    def _scores(self, at_most: int | None) -> dict[str, list[float]]:
+        size = self.plan.micro_batch_size
+        return score_all(self.task, self.model, self.world, self.precision, size, self.held_out, at_most)
+
+    @cached_property
+    def held_out(self) -> Any:
+        """The validation data, made when first needed: it must not count as memory of the training."""
+        return as_dataset(self.task, "validation_data")
 
     def _break_down(self) -> None:
         """Once per study, on its baseline: it names the knobs worth searching first."""

@@ -17,6 +17,7 @@ _SHIPPED = {
     "training": "trials.workloads.training:TrainingWorkload",
     "command": "trials.workloads.command:CommandWorkload",
     "inference": "trials.workloads.inference:InferenceWorkload",
+    "serving": "trials.workloads.serving:ServingWorkload",
 }
 ENTRY_POINT_GROUP = "tuner.workloads"
 

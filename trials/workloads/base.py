@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +35,7 @@ class Knob:
         types = self.type if isinstance(self.type, tuple) else (self.type,)
         is_bool_for_number = isinstance(value, bool) and bool not in types
         if is_bool_for_number or not isinstance(value, (*types, int) if float in types else types):
-            return f"must be {' or '.join(t.__name__ for t in types)}"
+            return f"must be {_type_words(types)}{_whole_numbers_beside(value, types, self.low)}"
         if self.low is not None and isinstance(value, int | float) and value < self.low:
             return f"must be at least {self.low:g}"
         return None
@@ -103,6 +104,31 @@ class Workload(Protocol):
     def samples(self, section: Mapping[str, Any], config: Mapping[str, Any]) -> int | None:
         """How many steps or requests a trial can time at most (for percentiles), or None where unknown."""
         ...
+
+
+_TYPE_WORDS = {
+    int: "a whole number",
+    float: "a number",
+    bool: "true or false",
+    str: "a text",
+    list: "a list",
+    dict: "a map",
+}
+
+
+def _type_words(types: Sequence[type]) -> str:
+    """``a number or true or false``: a number may be whole, so that is not said besides."""
+    said = [t for t in types if not (t is int and float in types)]
+    return " or ".join(_TYPE_WORDS.get(t, t.__name__) for t in said)
+
+
+def _whole_numbers_beside(value: Any, types: Sequence[type], low: float | None) -> str:
+    """``; write 33 or 34`` for 33.5 where a whole number is wanted, ``; write 10`` for 10.0."""
+    if int not in types or not isinstance(value, float) or not math.isfinite(value):
+        return ""
+    near = dict.fromkeys((math.floor(value), math.ceil(value)))
+    legal = [str(number) for number in near if low is None or number >= low]
+    return f"; write {' or '.join(legal)}" if legal else ""
 
 
 def _shown(value: Any) -> str:

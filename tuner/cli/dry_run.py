@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from tuner.cli.errors import CliError
+from tuner.cli.more import with_more
 from tuner.cli.outline import describe, outline_of
 from tuner.cli.recorded import what_is_recorded
 from tuner.space.model import StudyFile
@@ -22,9 +22,9 @@ def dry_run_of(
     recorded = what_is_recorded(file, location)
     if recorded is not None and recorded.differences and not new_space:
         raise CliError(changed_study(file, recorded.differences))
+    remark = None
     if more is not None:
-        trials = (recorded.trials if recorded else 0) + more
-        file = replace(file, budget=replace(file.budget, trials=trials, wall_time_s=None))
+        file, remark = with_more(file, recorded.trials if recorded else 0, more)
     outline = describe(file, recorded)
     resources, search = file.resources, file.search
     slot = f"{resources.cpus} cpus and {resources.gpus} gpus"
@@ -34,4 +34,4 @@ def dry_run_of(
         f"sampler     {search.sampler}, seed {search.seed}",
         f"mlflow      {without_password(file.tracking.mlflow) if file.tracking.mlflow else 'off'}",
     ]
-    return outline, "\n".join(lines)
+    return outline, "\n".join([*lines, *([remark] if remark else [])])

@@ -53,7 +53,9 @@ def _to_optuna(study: str, output: str | None, records: str | None) -> int:
         raise CliError(f"-o {without_password(output)}: {problem}") from problem
     shown = without_password(url)
     click.echo(
-        f"wrote {plural(count, 'trial')} of '{study}'; look at them: optuna-dashboard {shown}", err=True
+        f"wrote {plural(count, 'trial')} of '{study}'; look at them: optuna-dashboard {shown}\n"
+        "(where it is missing: pip install optuna-dashboard)",
+        err=True,
     )
     return ExitCode.DONE
 

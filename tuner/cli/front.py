@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from tuner.cli.table import table, table_width, terminal_width
-from tuner.cli.text import shown_config, shown_measure, shown_ratio
-from tuner.comparison import Difference
+from tuner.cli.text import shown_config, shown_measure, shown_number, shown_ratio
+from tuner.comparison import Difference, LimitStatus
 from tuner.results import StudyResult, TrialResult
 from tuner.results.model import BASELINE
+from tuner.results.wording import STATUS_WORDS, limit_words, limited
 
 _BEST_OF_ONE = 5
 """Rows of a study with one objective: its front has one member, and the next best are of interest."""
@@ -30,17 +31,29 @@ def trial_table(result: StudyResult, trials: Sequence[TrialResult]) -> str:
     names, width = varying(result), terminal_width()
     rows, header = [_row(result, trial, names) for trial in trials], _header(result)
     if width is not None and table_width([row[:-1] for row in rows], header[:-1]) > width:
-        rows, header = [_short_row(result, trial, names) for trial in trials], _short_header(result)
+        rows = [_short_row(result, trial, names) for trial in trials]
+        header = [*value_header(result), "configuration"]
     return table(rows, header, width)
 
 
 def _header(result: StudyResult) -> list[str]:
     gains = [f"{objective.metric} vs baseline" for objective in result.objectives]
-    return ["trial", *_short_header(result)[1:-1], *gains, "runs", "configuration"]
+    first, *values = value_header(result)
+    count = len(result.objectives)
+    return [first, *values[:count], *gains, *values[count:], "runs", "configuration"]
 
 
-def _short_header(result: StudyResult) -> list[str]:
-    return ["trial", *(f"{str(o.direction)[:3]} {o.metric}" for o in result.objectives), "configuration"]
+def value_header(result: StudyResult) -> list[str]:
+    """The head of ``value_cells``."""
+    goals = [f"{str(o.direction)[:3]} {o.metric}" for o in result.objectives]
+    return ["trial", *goals, *(_limits_on(result, metric) for metric in limited(result))]
+
+
+def _limits_on(result: StudyResult, metric: str) -> str:
+    """``accuracy >= 0.61``"""
+    bounds = [bound for bound in result.bounds if bound.metric == metric]
+    signs = (f"{'<=' if bound.is_upper else '>='} {shown_number(bound.value)}" for bound in bounds)
+    return f"{metric} {', '.join(signs)}"
 
 
 def _members(result: StudyResult) -> list[TrialResult]:
@@ -54,31 +67,44 @@ def _members(result: StudyResult) -> list[TrialResult]:
 
 def _row(result: StudyResult, trial: TrialResult, names: list[str]) -> list[str]:
     gains = [shown_gain(trial.gain.get(objective.metric)) for objective in result.objectives]
-    label, *values, config = _cells(result, trial, names)
-    return [label, *values, *gains, _runs(trial), config]
+    label, *values = value_cells(result, trial)
+    count = len(result.objectives)
+    return [label, *values[:count], *gains, *values[count:], _runs(trial), _config(trial, names)]
 
 
 def _short_row(result: StudyResult, trial: TrialResult, names: list[str]) -> list[str]:
     """For a narrow terminal: the gain without its interval beside the value."""
-    label, *values, config = _cells(result, trial, names)
+    label, *values = value_cells(result, trial)
     gains = [trial.gain.get(objective.metric) for objective in result.objectives]
     short = [
         f"{value} {shown_gain(replace(gain, low=None, high=None))}" if gain is not None else value
-        for value, gain in zip(values, gains, strict=True)
+        for value, gain in zip(values, gains, strict=False)
     ]
-    return [label, *short, config]
+    return [label, *short, *values[len(short) :], _config(trial, names)]
 
 
-def _cells(result: StudyResult, trial: TrialResult, names: list[str]) -> list[str]:
-    """Number, values of the objectives, configuration."""
+def value_cells(result: StudyResult, trial: TrialResult) -> list[str]:
+    """Number, values of the objectives and of what else is limited."""
     recommended = result.recommended is not None and result.recommended.trial == trial.number
     label = f"{trial.number:>3}{' *' if recommended else ''}{' baseline' if trial.number == BASELINE else ''}"
-    values = []
-    for objective in result.objectives:
-        estimate = trial.estimates.get(objective.metric)
-        values.append("-" if estimate is None else shown_measure(estimate.value, estimate.low, estimate.high))
+    return [
+        label,
+        *(_value(trial, o.metric, says_met=False) for o in result.objectives),
+        *(_value(trial, metric, says_met=True) for metric in limited(result)),
+    ]
+
+
+def _config(trial: TrialResult, names: list[str]) -> str:
     ties = f"  (tie with {', '.join(map(str, trial.is_tied_with))})" if trial.is_tied_with else ""
-    return [label, *values, shown_config(trial.config, names) + ties]
+    return shown_config(trial.config, names) + ties
+
+
+def _value(trial: TrialResult, metric: str, *, says_met: bool) -> str:
+    """The value with its interval, and how its limit stands."""
+    estimate = trial.estimates.get(metric)
+    text = "-" if estimate is None else shown_measure(estimate.value, estimate.low, estimate.high)
+    word = limit_words(trial, metric)
+    return f"{text} {word}".rstrip() if says_met or word != STATUS_WORDS[LimitStatus.MET] else text
 
 
 def _runs(trial: TrialResult) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 from trials.contract import Measurement, Outcome, Purpose
 from tuner.cli.progress import LineProgress, stage_of
 from tuner.cli.table import table
-from tuner.cli.text import shown_config, shown_duration, shown_number, styled
+from tuner.cli.text import shown_config, shown_duration, shown_number, shown_trial, styled
 from tuner.pareto import front_indices
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
@@ -99,7 +99,7 @@ class LiveProgress(LineProgress):
 
     def _panel(self) -> list[str]:
         running = [
-            f"running  trial {ticket.number} {stage_of(ticket)}: {shown_config(config, self.names)}"
+            f"running  trial {ticket.number} {stage_of(ticket)}: {shown_trial(config, self.file.baseline, self.names)}"
             for ticket, config in self._running.values()
         ]
         return [*self._front(), *running, self._budget()]
@@ -122,8 +122,14 @@ class LiveProgress(LineProgress):
 
     def _budget(self) -> str:
         gone_s = time.monotonic() - self._begin
+        runs = self.study.confirm_runs if self.study and self._phase == "confirm" else 0
+        done = (
+            f"{self.confirmed} of {runs} runs"
+            if runs
+            else f"{self.trials} of {self.file.budget.trials} trials"
+        )
         parts = [
-            f"{self._phase}: {self.trials} of {self.file.budget.trials} trials",
+            f"{self._phase}: {done}",
             f"{shown_duration(gone_s)} gone",
         ]
         if (left := self._left_s(gone_s)) is not None:
@@ -139,6 +145,8 @@ class LiveProgress(LineProgress):
             pace_s = gone_s / self._runs * max(self.file.budget.trials - self.trials + more, 0)
             if limit_s is None or pace_s < limit_s:
                 return f"about {shown_duration(pace_s)} to go"
+        if self._phase == "confirm" and (pace := self.confirm_left_s()) is not None:
+            return f"about {shown_duration(pace if limit_s is None else min(pace, max(limit_s, 0.0)))} to go"
         return None if limit_s is None else f"{shown_duration(max(limit_s, 0.0))} left"
 
 

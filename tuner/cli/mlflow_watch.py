@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from trials.contract import Measurement
+from trials.contract import Measurement, Purpose
 from tuner.cli.errors import CliError
+from tuner.pareto import FrontTracker
+from tuner.records.errors import RecordsError
 from tuner.records.repository import Records
-from tuner.results import StudyResult, judge_trial
+from tuner.records.rows import StudyRecord
+from tuner.results import StudyResult, judge, judge_trial
 from tuner.results.model import BASELINE
+from tuner.results.runs import search_losses
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
 from tuner.study import Ticket
@@ -25,6 +29,7 @@ class TrackerWatcher:
     def __init__(self, tracker: MlflowTracker, records: Records, study: str) -> None:
         self._tracker, self._records, self._study = tracker, records, study
         self._is_open = False
+        self._front: FrontTracker | None = None  # known once the reference point is
 
     def phase(self, name: str, detail: str) -> None:
         """Opens the study's run before the first trial."""
@@ -43,8 +48,27 @@ class TrackerWatcher:
         if ticket.is_cold:
             return
         record = self._records.study(self._study, only=(BASELINE, ticket.number))
-        self._tracker.trial(judge_trial(record, ticket.number))
+        is_search = ticket.purpose in (Purpose.SEARCH, Purpose.RETRY)
+        hypervolume = self._hypervolume(record, ticket.number) if is_search else None
+        self._tracker.trial(judge_trial(record, ticket.number), hypervolume)
         self._tracker.flush()
+
+    def _hypervolume(self, record: StudyRecord, number: int) -> float | None:
+        """Of the feasible trials so far, this one among them; None before the reference point is known.
+
+        All trials are read once; after that each costs its own volume only.
+        """
+        if record.reference_point is None or record.bounds is None:
+            return None
+        new = [trial for trial in record.trials if trial.number == number]
+        if self._front is None:
+            self._front = FrontTracker([o.loss(record.reference_point[o.metric]) for o in record.objectives])
+            new = list(self._records.study(self._study).trials)
+        for trial in new:
+            losses = search_losses(trial, record, record.bounds)
+            if losses is not None:
+                self._front.add(losses)
+        return self._front.hypervolume
 
     def note(self, message: str) -> None:
         """Nothing."""
@@ -69,10 +93,23 @@ def tracker_for(file: StudyFile, records: Records, warn: Callable[[str], None]) 
     return tracker
 
 
-def finish_tracking(tracker: MlflowTracker, result: StudyResult | None, warn: Callable[[str], None]) -> None:
-    """Write what the end of a study adds, its pictures too; whatever goes wrong is a warning."""
+def finish_tracking(
+    tracker: MlflowTracker,
+    records: Records,
+    study: str,
+    result: StudyResult | None,
+    warn: Callable[[str], None],
+) -> None:
+    """Write what the end of a study adds, its pictures too; whatever goes wrong is a warning.
+
+    ``result`` None: the baseline is not known, so there is nothing to draw, and the study's run says so.
+    """
     if result is None:
-        tracker.close()
+        try:
+            tracker.finish(judge(records.study(study)))
+        except RecordsError as problem:
+            warn(f"warning: MLflow is not told how the study ended: {problem}")
+            tracker.close()
         return
     artifacts: dict[str, str | bytes] = {}
     try:

@@ -12,8 +12,7 @@ from typing import Any
 import click
 
 from tuner.cli.errors import CliError
-
-SHIPPED_SPACES = Path(__file__).resolve().parents[2] / "search_spaces"
+from tuner.cli.offers import SHIPPED_SPACES, spaces, studies
 
 
 class WholeNumber(click.ParamType[int]):
@@ -69,12 +68,12 @@ def study_reference(text: str) -> tuple[str, int | None]:
 
 def space_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """The SPACE argument: a path, or the name of a shipped file."""
-    return click.argument("space", metavar="SPACE")(command)
+    return click.argument("space", metavar="SPACE", shell_complete=spaces)(command)
 
 
 def study_argument(command: Callable[..., Any]) -> Callable[..., Any]:
     """The STUDY argument: the name of a study in the records."""
-    return click.argument("study", metavar="STUDY")(command)
+    return click.argument("study", metavar="STUDY", shell_complete=studies)(command)
 
 
 def find_space(name: str) -> Path:

@@ -2,83 +2,19 @@
 
 from __future__ import annotations
 
-import random
-from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any
 
 from tuner.cli.recorded import Recorded
+from tuner.cli.size import Size, size_of
 from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import plural, shown_config, shown_duration, shown_value
-from tuner.space.domains import Choice, Choices, Derived, Fixed, Range
+from tuner.loop.rounds_needed import confirm_runs
+from tuner.space.domains import Choice, Choices, Fixed, Range
 from tuner.space.errors import Problem, SpaceError
 from tuner.space.model import StudyFile
-from tuner.space.space import Parameter, Rejection, Space
+from tuner.space.space import Parameter
 
-MOST_COUNTED = 20_000
-"""Configurations that are held against the rules one by one, about half a second's work."""
-_DRAWN = 2_000
 _LONGEST_VALUE = 60
-
-
-@dataclass(frozen=True)
-class Size:
-    """How many configurations: ``before`` rules, ``after`` them (None: too many to count, then about
-    ``share`` of them hold the rules), those ``rejected`` by rule. ``continuous`` parameters cannot be counted
-    and are left out. ``not_installed``: why a package is needed -> the parameter whose value needs it.
-    """
-
-    before: int | None
-    after: int | None
-    share: float | None
-    rejected: dict[str, int]
-    continuous: list[str]
-    not_installed: dict[str, str]
-
-
-def size_of(space: Space) -> Size:
-    """Count a space; a larger one is judged by configurations drawn at random."""
-    continuous = [p.name for p in space.parameters if p.domain.count() is None]
-    held = [replace(p, domain=Fixed(p.default)) if p.name in continuous else p for p in space.parameters]
-    countable = replace(space, parameters=tuple(held))
-    before = countable.size()
-    if before is not None and before <= MOST_COUNTED:
-        found = [r for config in countable.configs() if (r := countable.rejection(config))]
-        return Size(before, before - len(found), None, _counted(found), continuous, _not_installed(found))
-    found = _rejections_of_some(countable)
-    return Size(before, None, 1 - len(found) / _DRAWN, {}, continuous, _not_installed(found))
-
-
-def _counted(found: list[Rejection]) -> dict[str, int]:
-    return dict(Counter(rejection.rule for rejection in found))
-
-
-def _not_installed(found: list[Rejection]) -> dict[str, str]:
-    return {rejection.reason: rejection.not_installed for rejection in found if rejection.not_installed}
-
-
-def _rejections_of_some(space: Space) -> list[Rejection]:
-    """Those of configurations drawn at random."""
-    chance = random.Random(0)
-    searched = [p for p in space.parameters if p.is_searched]
-    values = {p.name: list(islice(_values(p.domain), MOST_COUNTED)) for p in searched}
-    drawn = (
-        space.configure({name: chance.choice(known) for name, known in values.items()}) for _ in range(_DRAWN)
-    )
-    return [rejection for config in drawn if (rejection := space.rejection(config))]
-
-
-def _values(domain: Choices | Range | Fixed | Derived) -> Iterator[Any]:
-    """The values of a domain; of a long range of whole numbers, some that are spread evenly over it."""
-    if isinstance(domain, Derived):
-        return iter(())
-    count = domain.count() or 0
-    if isinstance(domain, Range) and domain.is_integer and count > MOST_COUNTED:
-        step = int(domain.step or 1) * -(-count // MOST_COUNTED)
-        return iter(range(int(domain.low), int(domain.high) + 1, step))
-    return domain.values()
 
 
 def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any]:
@@ -100,6 +36,7 @@ def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any
             "valid_share": size.share,
             "rejected": size.rejected,
             "continuous": size.continuous,
+            "useless": size.useless,
         },
         "baseline": file.baseline,
         "try_first": list(file.try_first),
@@ -110,7 +47,8 @@ def describe(file: StudyFile, recorded: Recorded | None = None) -> dict[str, Any
             "wall_time_s": file.budget.wall_time_s,
             "trial_timeout_s": file.budget.trial_timeout_s,
         },
-        "runs": _planned_runs(file, size),
+        "runs": (planned := _planned_runs(file, size)),
+        "confirm_at_most": _most_to_confirm(file, planned),
         "time": _expected_time(file, size, recorded),
         "records": None
         if recorded is None
@@ -138,8 +76,13 @@ def _planned_runs(file: StudyFile, size: Size) -> dict[str, int]:
     confirm, trials = file.confirm, file.budget.trials
     if size.after is not None and not size.continuous:
         trials = min(trials, size.after)
-    confirmed = confirm.repeats * (min(confirm.finalists, max(trials - 1, 0)) + 1) if confirm.finalists else 0
+    confirmed, _ = confirm_runs(confirm, trials, has_limits=bool(file.constraints))
     return {"baseline": 1 + confirm.baseline_repeats, "search": max(trials - 1, 0), "confirm": confirmed}
+
+
+def _most_to_confirm(file: StudyFile, planned: dict[str, int]) -> int:
+    """Where finalists fall and are replaced, and limits stay undecided."""
+    return confirm_runs(file.confirm, planned["search"] + 1, has_limits=bool(file.constraints))[1]
 
 
 def _expected_time(file: StudyFile, size: Size, recorded: Recorded | None) -> dict[str, Any]:
@@ -188,14 +131,22 @@ def _size_lines(outline: dict[str, Any]) -> list[str]:
             f"size        {before} before rules, about {size['valid_share']:.0%} of them after (a sample)"
         ]
     rejected = [f"  {count:,} rejected by: {rule}" for rule, count in size["rejected"].items()]
-    return [f"size        {before} before rules, {size['after_rules']:,}{times} after", *rejected]
+    useless = [f"  never valid: {name}={_listed(values)}" for name, values in size["useless"].items()]
+    return [f"size        {before} before rules, {size['after_rules']:,}{times} after", *rejected, *useless]
+
+
+def _listed(values: list[Any]) -> str:
+    return _cut(", ".join(map(shown_value, values)))
 
 
 def _time_line(file: StudyFile, outline: dict[str, Any]) -> str:
     runs, time, budget = outline["runs"], outline["time"], file.budget
+    most, total = outline["confirm_at_most"], sum(runs.values())
+    more = most - runs["confirm"]
+    to_confirm = f"{runs['confirm']} to {most}" if more else f"{most}"
     text = (
-        f"about {plural(sum(runs.values()), 'run')} "
-        f"({runs['baseline']} of the baseline, {runs['search']} to search, {runs['confirm']} to confirm)"
+        f"about {f'{total:,} to {total + more:,} runs' if more else plural(total, 'run')} "
+        f"({runs['baseline']} of the baseline, {runs['search']} to search, {to_confirm} to confirm)"
     )
     if time["expected_s"] == 0:
         return f"{text}; all of them are done (tuner run --more N adds trials)"

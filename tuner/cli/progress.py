@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+import time
 
-from trials.contract import Measurement, Outcome
-from tuner.cli.text import first_line, shown_config, shown_duration, shown_number
+from trials.contract import Measurement, Outcome, Purpose
+from tuner.cli.text import first_line, shown_duration, shown_number, shown_trial
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
 from tuner.study import Study, Ticket
@@ -14,13 +15,17 @@ _MARKS = {True: "ok", False: "breaks a limit", None: ""}
 
 
 class LineProgress:
-    """One line per measurement. ``known``: how many trials the study had before this run."""
+    """One line per measurement. ``known``: how many trials the study had before this run; ``search``: what the
+    first run of a configuration is called.
+    """
 
-    def __init__(self, file: StudyFile, known: int) -> None:
-        self.file = file
+    def __init__(self, file: StudyFile, known: int, search: str = "search") -> None:
+        self.file, self.search = file, search
         self.study: Study | None = None
         self.trials = known
         self.names = [p.name for p in file.space.parameters if p.is_searched]
+        self.confirmed = 0  # runs of this confirmation that have ended
+        self._confirm_begin = 0.0
 
     def ready(self, study: Study) -> None:
         """The study is about to run."""
@@ -28,6 +33,8 @@ class LineProgress:
 
     def phase(self, name: str, detail: str) -> None:
         """A phase begins."""
+        if name == "confirm" and not self.confirmed:
+            self._confirm_begin = time.monotonic()
         self.say(f"{name}: {detail}")
 
     def started(self, ticket: Ticket, config: Config) -> None:
@@ -38,11 +45,29 @@ class LineProgress:
         self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None
     ) -> None:
         """The line of a measurement."""
-        total = max(self.file.budget.trials, self.trials)
-        count = f"[{self.trials:>{len(str(total))}}/{total}]"
+        count = f"[{self._count(ticket)}]"
         result = self._result(ticket, measurement, is_feasible)
-        what = f"trial {ticket.number} {stage_of(ticket)}: {shown_config(config, self.names)}"
+        shown = shown_trial(config, self.file.baseline, self.names)
+        what = f"trial {ticket.number} {stage_of(ticket, self.search)}: {shown}"
         self.say(f"{count} {what} -> {result}")
+
+    def _count(self, ticket: Ticket) -> str:
+        """``3/8`` configurations; while confirming ``confirm 3/15`` runs, and about how long the others take."""
+        if ticket.purpose is not Purpose.CONFIRM:
+            total = max(self.file.budget.trials, self.trials)
+            return f"{self.trials:>{len(str(total))}}/{total}"
+        self.confirmed += 1
+        total = max(self.study.confirm_runs if self.study else 0, self.confirmed)
+        left_s = self.confirm_left_s()
+        left = f", about {shown_duration(left_s)} left" if left_s else ""
+        return f"confirm {self.confirmed:>{len(str(total))}}/{total}{left}"
+
+    def confirm_left_s(self) -> float | None:
+        """Seconds that the runs of this confirmation still take, by the pace of those done; None before one."""
+        if self.study is None or not self.confirmed:
+            return None
+        pace_s = (time.monotonic() - self._confirm_begin) / self.confirmed
+        return pace_s * max(self.study.confirm_runs - self.confirmed, 0)
 
     def note(self, message: str) -> None:
         """A remark; only its first line, a log is in the trial's folder."""
@@ -69,9 +94,12 @@ class LineProgress:
         return "  ".join(part for part in parts if part)
 
 
-def stage_of(ticket: Ticket) -> str:
-    """Why a measurement is taken: ``(search)``, ``(cold run)``, ``(confirm, round 2, again)``."""
-    words = ["cold run" if ticket.is_cold else str(ticket.purpose)]
+def stage_of(ticket: Ticket, search: str = "search") -> str:
+    """Why a measurement is taken: ``(search)``, ``(cold run)``, ``(confirm, round 2, again)``; ``search`` is what
+    a first run of a configuration is called.
+    """
+    purpose = search if ticket.purpose is Purpose.SEARCH else str(ticket.purpose)
+    words = ["cold run" if ticket.is_cold else purpose]
     if ticket.round_number is not None:
         words.append(f"round {ticket.round_number + 1}")
     if ticket.attempt > 1 and words[0] != "retry":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import click
 
 from tuner.cli.options import study_reference
 from tuner.records.errors import RecordsError, UnknownStudy
+from tuner.records.names import location_meant
 from tuner.space.model import StudyFile
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def what_is_recorded(file: StudyFile, location: str | None) -> Recorded | None:
 
 def _may_exist(location: str | None) -> bool:
     """Whether there is something to open: opening loads a database library, which ``check`` does without."""
-    given = location or os.environ.get("TUNER_RECORDS") or "tuner.db"
+    given = location_meant(location)
     return "://" in given or Path(given).expanduser().exists()
 
 

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import shutil
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import click
 
+from tuner.cli.announced import Announced
 from tuner.cli.errors import CliError, ExitCode, forget_output
+from tuner.cli.exhausted import too_few_left
 from tuner.cli.live import progress_for
 from tuner.cli.mlflow_watch import TrackerWatcher, finish_tracking, tracker_for
+from tuner.cli.more import with_more
 from tuner.cli.progress import LineProgress
 from tuner.cli.refusals import changed_study, refuse_what_cannot_run
 from tuner.cli.summary import summary_of
-from tuner.cli.text import plural
+from tuner.cli.text import plural, print_json
 from tuner.execution.leftovers import leftovers
 from tuner.execution.protocol import ExecutionError
 from tuner.launch import Ending, StudyChanged, claimed, prepare_records, run_study, trials_folder
-from tuner.records.errors import RecordsError
+from tuner.loop.recall import spent_s
+from tuner.records.errors import RecordsError, UnknownStudy
 from tuner.records.filesystem import is_network_filesystem
 from tuner.records.repository import Records
 from tuner.results import as_json, judge
@@ -50,8 +53,10 @@ class Wishes:
     arguments: tuple[str, ...]
 
     def go_on(self, file: StudyFile) -> str:
-        """The command that goes on with the study; ``--more`` is the total by now, or it would add again."""
+        """The command that goes on with the study; ``--more`` is a total by now, or it would add again."""
         total = ["--trials", str(file.budget.trials)] if self.has_total else []
+        if self.more is not None and file.budget.wall_time_s is not None:
+            total += ["--set", f"budget.wall_time={file.budget.wall_time_s:.0f} s"]
         return shlex.join(["tuner", "run", *self.arguments, *total])
 
     def other_verb(self, *words: str) -> str:
@@ -66,13 +71,14 @@ def run_file(file: StudyFile, wishes: Wishes) -> int:
     refuse_what_cannot_run(file, wishes.ray_address)
     with Records.open(wishes.records) as records, claimed(records, file.name, take_over=wishes.take_over):
         _refuse_a_bad_folder(records, file)
+        before = _generation(records, file.name)
         known = _prepared(file, records, wishes.new_space)
         if wishes.more is not None:
-            file = replace(
-                file, budget=replace(file.budget, trials=known + wishes.more, wall_time_s=None, no_gain=None)
-            )
+            spent = spent_s(records.study(file.name))
+            file, remark = with_more(file, known, wishes.more, spent)
+            click.echo(remark, err=True)
         try:
-            return _run_prepared(file, records, wishes, known)
+            return _run_prepared(file, records, wishes, known, _what_is_known(file, records, known, before))
         except RecordsError as problem:
             raise CliError(
                 f"{problem}\nwhat was recorded before is intact; go on with: {wishes.go_on(file)}",
@@ -80,11 +86,15 @@ def run_file(file: StudyFile, wishes: Wishes) -> int:
             ) from problem
 
 
-def _run_prepared(file: StudyFile, records: Records, wishes: Wishes, known: int) -> int:
+def _run_prepared(file: StudyFile, records: Records, wishes: Wishes, known: int, said: str | None) -> int:
     progress = progress_for(file, known)
     tracker = None
     try:
-        _say_what_is_known(progress, file, records, known)
+        if said is not None:
+            progress.say(said)
+        _say_what_is_odd(progress, records)
+        if wishes.more is not None and (short := too_few_left(file, records.study(file.name), wishes.more)):
+            progress.say(short)
         tracker = tracker_for(file, records, progress.say)
         ending = _run(file, records, wishes, progress, tracker)
     except BaseException:
@@ -106,7 +116,8 @@ def _run(
         watchers.append(TrackerWatcher(tracker, records, file.name))
 
     try:
-        return run_study(file, records, RayTuneExecutor(wishes.ray_address), watchers, progress.ready)
+        executor = Announced(RayTuneExecutor(wishes.ray_address), progress.say)
+        return run_study(file, records, executor, watchers, progress.ready)
     except ExecutionError as problem:
         raise CliError(str(problem), ExitCode.STUDY_FAILED) from problem
 
@@ -130,10 +141,29 @@ def _refuse_a_bad_folder(records: Records, file: StudyFile) -> None:
         raise CliError(f"{there}: trial folders go there, but it is read-only; give other --records")
 
 
-def _say_what_is_known(progress: LineProgress, file: StudyFile, records: Records, known: int) -> None:
+def _generation(records: Records, study: str) -> int:
+    """The latest generation of a study; 0 where the records do not have it."""
+    try:
+        return records.study(study, only=()).generation
+    except UnknownStudy:
+        return 0
+
+
+def _what_is_known(file: StudyFile, records: Records, known: int, before: int) -> str | None:
+    """What the records hold for this run; None for a study that they have never seen."""
+    path, now = records.location.removeprefix("sqlite:///"), _generation(records, file.name)
+    if 0 < before < now:
+        taken = plural(known, "trial") if known else "nothing"
+        return (
+            f"study '{file.name}' begins generation {now} with {taken} of generation {before}; "
+            f"the old one stays: tuner show {file.name}@{before}"
+        )
+    return f"study '{file.name}' goes on: {plural(known, 'trial')} recorded in {path}" if known else None
+
+
+def _say_what_is_odd(progress: LineProgress, records: Records) -> None:
+    """A bad place for records, what a dead run left, a disk that is nearly full."""
     path = records.location.removeprefix("sqlite:///")
-    if known:
-        progress.say(f"study '{file.name}' goes on: {plural(known, 'trial')} recorded in {path}")
     if path != records.location and is_network_filesystem(path):
         progress.say("warning: the records are on a network file system, where sqlite locks are unreliable")
     for leftover in leftovers():
@@ -151,14 +181,14 @@ def _report(
     result = ending.result
     try:
         if wishes.as_json:
-            click.echo(json.dumps(as_json(result or judge(records.study(file.name))), indent=2))
+            print_json(as_json(result or judge(records.study(file.name))))
         elif result is not None:
             click.echo(summary_of(result))
         sys.stdout.flush()
     except BrokenPipeError:
         forget_output()  # the reader has gone; MLflow and the exit code still want their due
     if tracker is not None:
-        finish_tracking(tracker, result, warn=lambda line: print(line, file=sys.stderr))
+        finish_tracking(tracker, records, file.name, result, warn=lambda line: print(line, file=sys.stderr))
     for line in ["", *_last_lines(file, records, ending, wishes)]:
         print(line, file=sys.stderr)
     return _exit_code(ending)

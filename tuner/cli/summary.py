@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+import os
+import shlex
+from pathlib import Path
 
 from trials.contract import FailureKind, Outcome
 from tuner.cli.front import front_table
 from tuner.cli.table import fitted, terminal_width
-from tuner.cli.text import first_line, plural, shown_number, styled
+from tuner.cli.text import first_line, plural, shown_duration, shown_number, styled
 from tuner.comparison import LimitStatus
 from tuner.results import StudyResult
+from tuner.results.model import BASELINE
 from tuner.results.patterns import Influence
+from tuner.results.wording import advice, nearest_lines
 
 _MOST_INFLUENCES = 5
 _MOST_LEVELS = 4
@@ -24,6 +29,7 @@ def summary_of(result: StudyResult) -> str:
         _nearest_miss(result),
         front_table(result),
         _recommended(result),
+        _unconfirmed(result),
         _limits(result),
         _outcomes(result),
         _influences(result),
@@ -78,8 +84,32 @@ def _nearest_miss(result: StudyResult) -> str:
 def _recommended(result: StudyResult) -> str:
     if result.recommended is None:
         return ""
-    lines = [f"* recommended: trial {result.recommended.trial}, {result.recommended.reason}"]
-    return "\n".join([*lines, *(f"  gives up: {line}" for line in result.recommended.gives_up)])
+    found = result.recommended
+    kept = f" ({advice(result)})" if found.trial == BASELINE and len(result.trials) > 1 else ""
+    lines = [f"* recommended: trial {found.trial}{kept}, {found.reason}"]
+    lines += [f"  gives up: {line}" for line in found.gives_up]
+    lines += [f"  nearest: {near}" for near in nearest_lines(result)]
+    return "\n".join([*lines, *(f"  {line}" for line in found.left_out)])
+
+
+def _unconfirmed(result: StudyResult) -> str:
+    """Which members of the front were not measured again, why, and the command that does it."""
+    record = result.record
+    open_ones = [t.number for t in result.front_trials if not t.is_confirmed and t.number != BASELINE]
+    finalists = record.notes.get("finalists")
+    if not open_ones or finalists is None or record.stopped_because is None:
+        return ""
+    why = f"not among the {plural(finalists, 'finalist')}" if finalists else "confirm.finalists is 0"
+    all_of_them = sum(number != BASELINE for number in result.front)
+    command = f"tuner run {shlex.quote(_near(record.file_path))} --set confirm.finalists={all_of_them}"
+    named = f"trial{'s' * (len(open_ones) > 1)} {', '.join(map(str, open_ones))}"
+    return f"not confirmed: {named} ({why}); confirm all of the front with: {command}"
+
+
+def _near(path: str) -> str:
+    """The path as seen from here, where it lies below."""
+    here = f"{Path.cwd()}{os.sep}"
+    return path.removeprefix(here)
 
 
 def _limits(result: StudyResult) -> str:
@@ -87,7 +117,7 @@ def _limits(result: StudyResult) -> str:
     for position, bound in enumerate(result.bounds):
         judged = [t.limits[position] for t in result.trials if len(t.limits) > position]
         formula = "" if "baseline" not in bound.formula else f" ({bound.formula.split(' ', 2)[2]})"
-        broken = sum(limit.status is LimitStatus.NOT_MET for limit in judged)
+        broken = sum(limit.gap > 0 for limit in judged)
         undecided = sum(limit.status is LimitStatus.UNDECIDED for limit in judged)
         text = (
             f"{broken} of {plural(len(judged), 'measured trial')} {'breaks' if broken == 1 else 'break'} it"
@@ -106,6 +136,7 @@ def _outcomes(result: StudyResult) -> str:
         first = next(t for t in result.trials if t.outcome is Outcome.FAILED and t.failure_kind == kind)
         lines.append(f"{count} failed, {kind}: trial {first.number}: {first_line(first.message)}")
         lines.append(f"  log: {first.log_dir}")
+    lines += _cut_short(result)
     lines += [
         f"{plural(n, 'configuration')} rejected by the rule: {rule}"
         for rule, n in result.record.rejected.items()
@@ -114,6 +145,22 @@ def _outcomes(result: StudyResult) -> str:
         values = " and ".join(f"{name}={value}" for name, value in pattern.values.items())
         lines.append(f"fails often: {values} ({pattern.failed} of {pattern.n} trials)")
     return "\n".join([*lines, *(f"note: {remark}" for remark in result.warnings)])
+
+
+def _cut_short(result: StudyResult) -> list[str]:
+    cut = result.cut_short
+    if not cut.trials:
+        return []
+    saved = ""
+    if cut.whole_s is not None:
+        saved = (
+            f", about {shown_duration(cut.saved_s)} saved (a whole trial takes {shown_duration(cut.whole_s)})"
+        )
+    first = next(trial for trial in result.trials if trial.outcome is Outcome.PRUNED)
+    return [
+        f"{plural(cut.trials, 'trial')} cut short{saved}: they could not reach the front any more; "
+        f"the first was trial {first.number}: {first_line(first.message)}"
+    ]
 
 
 def _influences(result: StudyResult) -> str:

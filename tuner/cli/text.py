@@ -7,12 +7,22 @@ import math
 import os
 import sys
 from collections.abc import Mapping, Sequence
+from itertools import islice
 from typing import IO, Any
 
 from tuner.comparison import is_lopsided
 from tuner.space.yaml_source import read_scalar
 
 _LONGEST_LINE = 160
+_TOKENS_AT_ONCE = 100_000  # some MiB of text
+
+
+def print_json(plain: Any) -> None:
+    """Print a large document in pieces: as one text a study of 10,000 trials would take gigabytes."""
+    tokens = json.JSONEncoder(indent=2).iterencode(plain)
+    while piece := "".join(islice(tokens, _TOKENS_AT_ONCE)):
+        sys.stdout.write(piece)
+    print()
 
 
 def shown_value(value: Any) -> str:
@@ -28,6 +38,21 @@ def shown_config(config: Mapping[str, Any], names: Sequence[str] | None = None) 
     """A configuration on one line; ``names`` picks and orders the parameters (missing ones are inactive)."""
     chosen = config if names is None else {name: config[name] for name in names if name in config}
     return " ".join(f"{name}={shown_value(value)}" for name, value in chosen.items())
+
+
+def shown_trial(config: Mapping[str, Any], baseline: Mapping[str, Any], names: Sequence[str]) -> str:
+    """A configuration on one line: what differs from the baseline where that is shorter, else all ``names``."""
+    whole = shown_config(config, names)
+    changed = [n for n in names if n in config and (n not in baseline or _differ(config[n], baseline[n]))]
+    if not changed:
+        return whole
+    short = f"baseline + {shown_config(config, changed)}"
+    return short if len(short) < len(whole) else whole
+
+
+def _differ(one: Any, other: Any) -> bool:
+    """1, 1.0 and true are three values."""
+    return shown_value(one) != shown_value(other)
 
 
 def shown_duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from trials.contract import Outcome
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.front import trial_table
 from tuner.cli.progress import LineProgress
@@ -33,14 +34,19 @@ def try_values(records: Records, study: str, wanted: Mapping[str, str], gpus: in
     """Measure the configuration with the ``wanted`` values unless it is known; say what came of it."""
     record = records.study(study)
     if record.bounds is None:
-        raise CliError(
-            f"study '{study}' has no measured baseline yet; begin with: tuner run {record.file_path}"
-        )
+        with claimed(records, study):  # RecordsInUse where a run is about to measure it
+            raise CliError(
+                f"study '{study}' has no measured baseline yet; begin with: tuner run {record.file_path}"
+            )
     file, config = _read(record, wanted, gpus)
     number = _measured_number(record, config)
     is_new = number is None
     if number is None:
         number = _measure(file, records, config)
+        if "mlflow_run_id" in record.notes:
+            click.echo(
+                f"MLflow does not have trial {number} yet; it gets it with: tuner log {study}", err=True
+            )
     else:
         click.echo(f"this configuration is trial {number}, measured already", err=True)
     result = judge(records.study(study))
@@ -65,9 +71,8 @@ def _read(record: StudyRecord, wanted: Mapping[str, str], gpus: int) -> tuple[St
 
 def _measured_number(record: StudyRecord, config: Config) -> int | None:
     key = config_key(config)
-    known = (
-        trial for trial in record.trials if config_key(trial.config) == key and settled(trial.measurements)
-    )
+    same = (trial for trial in record.trials if config_key(trial.config) == key)
+    known = (t for t in same if any(run.outcome is not Outcome.PRUNED for run in settled(t.measurements)))
     return next((trial.number for trial in known), None)
 
 
@@ -76,7 +81,7 @@ def _measure(file: StudyFile, records: Records, config: Config) -> int:
     if not file.space.contains(config):
         click.echo("note: outside the space: it is measured, and the search does not learn from it", err=True)
     slots = slots_of(file)
-    progress = LineProgress(file, len(records.study(file.name).trials))
+    progress = LineProgress(file, len(records.study(file.name).trials), search="try")
     try:
         refuse_what_does_not_fit(slots, len(usable_cores()), len(usable_gpus()), "this machine")
         with claimed(records, file.name):

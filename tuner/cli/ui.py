@@ -14,11 +14,12 @@ from types import FrameType
 import click
 
 from tuner.cli.errors import CliError
+from tuner.cli.offers import studies
 from tuner.cli.options import WholeNumber, mlflow_option, records_option
 
 
 @click.command()
-@click.argument("study", metavar="[STUDY]", required=False)
+@click.argument("study", metavar="[STUDY]", required=False, shell_complete=studies)
 @mlflow_option
 @records_option
 @click.option(

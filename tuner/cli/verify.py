@@ -16,7 +16,7 @@ from tuner.cli.table import table, terminal_width
 
 
 @click.command()
-@click.argument("file", metavar="FILE")
+@click.argument("file", metavar="FILE", type=click.Path())  # a path only so that shells complete it
 @click.option(
     "--timeout", "timeout_s", type=click.FloatRange(min=0, min_open=True), default=3600.0, show_default=True,
     metavar="SECONDS", help="For one run.",

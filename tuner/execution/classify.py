@@ -16,8 +16,12 @@ from typing import Any
 
 from trials.contract import LOG_FILE, RESULT_FILE, FailureKind, Measurement, MetricValue, Outcome, TrialSpec
 from trials.metrics import Key, counts_nothing
+from trials.stages import read_stages
+from tuner.execution.cut import cut_short
 
 LARGEST_RESULT_BYTES = 64 * 2**20
+STAGES = "stages"
+"""The fact of a measurement that holds what it reported on the way."""
 TAIL_LINES, TAIL_BYTES = 12, 4000
 GIB = 2**30
 
@@ -49,10 +53,12 @@ def measurement_of(report: Report, spec: TrialSpec) -> Measurement:
     """The outcome of a trial that ended as ``report`` says and left its files in ``spec.trial_dir``."""
     result = _read_result(spec.trial_dir / RESULT_FILE)
     cut = _cut(report, spec)
-    if cut:
+    if report.reason == "cut":
+        measurement = cut_short(spec.trial_dir, read_stages(spec.trial_dir)[0])
+    elif cut:
         measurement = _failed(*cut, result)
     elif isinstance(result, str):
-        measurement = _failed(*_without_result(report, result), None)
+        measurement = _failed(*_without_result(report, result, spec.trial_dir), None)
     elif result.outcome is Outcome.FAILED:
         measurement = result
     elif report.returncode != 0:
@@ -111,9 +117,14 @@ def _memory_message(report: Report, spec: TrialSpec) -> str:
     return f"went over resources.memory = {spec.memory_limit_gib:g} GiB ({peak}); allow more or try less"
 
 
-def _without_result(report: Report, problem: str) -> tuple[FailureKind, str]:
+def _without_result(report: Report, problem: str, trial_dir: Path) -> tuple[FailureKind, str]:
     if report.returncode == -signal.SIGKILL:
         return FailureKind.KILLED, "killed from outside (SIGKILL)"
+    if not trial_dir.is_dir():
+        return FailureKind.CRASH, (
+            f"its folder {trial_dir} was deleted while it ran, and its log and result with it; "
+            "the program may empty that folder, never remove it"
+        )
     return FailureKind.CRASH, f"ended {_ending(report)} {problem}"
 
 
@@ -238,12 +249,14 @@ def _completed(measurement: Measurement, report: Report, spec: TrialSpec) -> Mea
         if key in ("reason", "returncode", "peak_bytes", "memory_by", "oom_kills", "strays")
         and value is not None
     }
+    stages = [stage.as_event() for stage in read_stages(spec.trial_dir)[0] if stage.metrics]
     return dataclasses.replace(
         measurement,
         message=message,
         warnings=tuple(warnings),
         facts={
             **measurement.facts,
+            **({STAGES: stages} if stages else {}),
             "process": {**process, "cpus": list(spec.cpus), "gpus": list(spec.gpus)},
         },
     )

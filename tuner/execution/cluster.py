@@ -21,6 +21,7 @@ from tuner.execution.protocol import ExecutionError, Slots
 from tuner.execution.sweeper import swept
 
 _MIB = 2**20
+_START_TRIES = 3  # Ray gives its node 30 s to come up, which a busy machine may need more than once
 OBJECT_STORE_BYTES = 80 * _MIB  # results are small; Ray refuses less than 75 MiB
 
 # read by Ray when it is imported or started, by Ray Tune when it runs
@@ -115,16 +116,27 @@ def connected(address: str | None, slots: Slots, folder: Path) -> Iterator[None]
 def _start(address: str | None, slots: Slots, folder: Path) -> None:
     import ray
 
-    try:
-        # the mark is for Ray's processes only: what the driver starts later is not ours to sweep
-        with _environment({} if address else {MARK_VARIABLE: driver_mark()}):
-            ray.init(**_arguments(address, slots, folder))
-    except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as problem:
-        what = f"reach the Ray cluster at {address}" if address else "start a Ray of our own"
-        reason = str(problem).strip().splitlines()[0]
-        if isinstance(problem.__cause__, Exception) and "InvalidAuthToken" in str(problem.__cause__):
-            reason = "it wants a token; export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
-        raise ExecutionError(f"cannot {what}: {reason}") from problem
+    for tries_left in reversed(range(_START_TRIES)):
+        try:
+            # the mark is for Ray's processes only: what the driver starts later is not ours to sweep
+            with _environment({} if address else {MARK_VARIABLE: driver_mark()}):
+                ray.init(**_arguments(address, slots, folder))
+        except Exception as problem:
+            is_too_slow = address is None and type(problem) is Exception
+            if not (is_too_slow and tries_left):
+                raise _not_started(address, problem) from problem
+            for pid in marked_processes(driver_mark().__eq__):  # half of a Ray; the next one is a whole one
+                kill(pid)
+        else:
+            return
+
+
+def _not_started(address: str | None, problem: Exception) -> ExecutionError:
+    what = f"reach the Ray cluster at {address}" if address else "start a Ray of our own"
+    reason = (str(problem).strip() or type(problem).__name__).splitlines()[0]
+    if isinstance(problem.__cause__, Exception) and "InvalidAuthToken" in str(problem.__cause__):
+        reason = "it wants a token; export RAY_AUTH_MODE=token, and RAY_AUTH_TOKEN or RAY_AUTH_TOKEN_PATH"
+    return ExecutionError(f"cannot {what}: {reason}")
 
 
 def _end_idle_helpers() -> None:

@@ -10,7 +10,7 @@ from trials.contract import FailureKind, Measurement
 from tuner.execution.classify import cut_before_it_ended
 from tuner.execution.protocol import ExecutionError, Job, JobSource, Signal
 
-LOOK_S = 0.5  # how often the study is asked whether to stop; Ray Tune asks ten times a second
+LOOK_S = 1.0  # how often the study looks on and says whether to stop; Ray Tune asks ten times a second
 GRACE_S = 3.0  # how long a cut trial may take to report before Ray Tune ends its actor
 
 
@@ -74,6 +74,7 @@ class Feed:
         if time.monotonic() < self._look_at:
             return False
         self._look_at = time.monotonic() + LOOK_S
+        self._guarded(self._source.look)
         return bool(self._guarded(self._source.must_stop)) or self.problem is not None
 
     def interrupt(self) -> None:

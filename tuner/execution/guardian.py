@@ -14,10 +14,10 @@ it.
 
 Request keys: ``program`` (list), ``env`` (dict), ``cwd``, ``cpus`` (core numbers, empty: not pinned),
 ``timeout_s`` (None: no limit), ``memory_limit_bytes`` (None: no limit), ``lease_fd`` (the driver's lease,
--1: none). Report keys: ``reason`` (one of ``REASONS``), ``returncode`` (negative: the signal),
-``peak_bytes``, ``wall_s``, ``started_at`` (monotonic clock), ``oom_kills``, ``strays`` (processes that the
-trial left behind), ``survivors`` (process numbers that could not be ended), ``memory_by`` (``cgroup`` or
-``sampled``), ``message``.
+-1: none), ``cut_file`` (None: none; once that file exists, the trial is ended). Report keys: ``reason``
+(one of ``REASONS``), ``returncode`` (negative: the signal), ``peak_bytes``, ``wall_s``, ``started_at``
+(monotonic clock), ``oom_kills``, ``strays`` (processes that the trial left behind), ``survivors`` (process
+numbers that could not be ended), ``memory_by`` (``cgroup`` or ``sampled``), ``message``.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-REASONS = ("exit", "timeout", "memory", "supervisor_gone", "driver_gone", "interrupted", "not_started")
+REASONS = ("exit", "timeout", "memory", "cut", "supervisor_gone", "driver_gone", "interrupted", "not_started")
 
+GUARDIAN_VARIABLE = (
+    "TUNER_GUARDIAN"  # `trials.measurement.load` reads it: the daemons of a trial are our children
+)
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 SIGKILL, SIGPIPE, SIG_SETMASK = 9, 13, 2  # the signal module costs 3 ms for its enumerations
 TICK_S = 1.0  # a trial that is polled at 10 Hz runs about 3% slower
@@ -332,6 +335,7 @@ class Guardian:
         reason.
         """
         pidfd, lease_fd = os.pidfd_open(self._trial), self._request["lease_fd"]
+        cut_file = self._request.get("cut_file")
         poller = select.poll()
         for fd in (pidfd, self._supervisor_fd, *([lease_fd] if lease_fd >= 0 else [])):
             poller.register(fd, select.POLLIN)
@@ -351,6 +355,8 @@ class Guardian:
                 self._reap()
                 if watch.is_over() or (self._cgroup and self._cgroup.oom_kills()):
                     return "memory"
+                if cut_file and os.path.exists(cut_file):
+                    return "cut"
                 tick_at = time.monotonic() + max(TICK_S, watch.cost_s / SAMPLING_SHARE)
 
     def _reap(self) -> bool:
@@ -399,7 +405,7 @@ def _become_trial(request: dict[str, Any], guardian: int, gate: int, failure: in
         _libc.sigprocmask(SIG_SETMASK, ctypes.create_string_buffer(128), None)  # nothing blocked
         os.chdir(request["cwd"])
         program: list[str] = request["program"]
-        os.execvpe(program[0], program, request["env"])
+        os.execvpe(program[0], program, {**request["env"], GUARDIAN_VARIABLE: str(guardian)})
     except BaseException as problem:  # noqa: BLE001 - it is reported; this process must end here whatever it was
         os.write(failure, str(problem).encode()[:4096])
     os._exit(127)

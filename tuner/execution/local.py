@@ -64,6 +64,7 @@ class LocalExecutor:
                 source.on_result(running.pop(done), done.result())
             if source.must_stop():
                 self.interrupt()
+            source.look()
 
     def _submit(
         self,

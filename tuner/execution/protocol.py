@@ -38,6 +38,10 @@ class JobSource(Protocol):
         """True when running jobs must be cut now (interrupted, wall time over)."""
         ...
 
+    def look(self) -> None:
+        """Called about once a second while jobs run: the moment to see how they go."""
+        ...
+
 
 @dataclass(frozen=True)
 class Slots:

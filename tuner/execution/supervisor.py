@@ -16,9 +16,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from trials.contract import LOG_FILE, RESULT_FILE, SPEC_FILE, FailureKind, Measurement, TrialSpec
+from trials.contract import (
+    EVENTS_FILE,
+    LOG_FILE,
+    RESULT_FILE,
+    SPEC_FILE,
+    FailureKind,
+    Measurement,
+    TrialSpec,
+)
 from tuner.execution import guardian
 from tuner.execution.classify import GIB, Report, measurement_of
+from tuner.execution.cut import CUT_FILE
 from tuner.execution.environment import MissingVariable, rerun_command, trial_environment
 from tuner.execution.kept import keep_measurement
 from tuner.execution.lease import LeaseAddress, connect
@@ -152,6 +161,7 @@ class Supervisor:
             "timeout_s": spec.timeout_s,
             "memory_limit_bytes": None if limit_gib is None else int(limit_gib * GIB),
             "lease_fd": self.lease_fd,
+            "cut_file": str(spec.trial_dir / CUT_FILE) if spec.report_at else None,
         }
 
 
@@ -173,7 +183,8 @@ def _prepare(spec: TrialSpec, program: Sequence[str]) -> int:
     """Write the trial's folder; returns the open log. OSError where that cannot be done."""
     spec.trial_dir.mkdir(parents=True, exist_ok=True)
     spec.cache_dir.mkdir(parents=True, exist_ok=True)
-    (spec.trial_dir / RESULT_FILE).unlink(missing_ok=True)  # of an earlier try in the same folder
+    for name in (RESULT_FILE, EVENTS_FILE, CUT_FILE):  # of an earlier try in the same folder
+        (spec.trial_dir / name).unlink(missing_ok=True)
     (spec.trial_dir / SPEC_FILE).write_text(spec.to_json(), encoding="utf-8")
     (spec.trial_dir / COMMAND_FILE).write_text(rerun_command(spec, program) + "\n", encoding="utf-8")
     return os.open(spec.trial_dir / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)

@@ -9,17 +9,16 @@ import importlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from tuner.export.errors import TargetError
+
 Renderer = Callable[[Mapping[str, Any]], str]
 
 _SHIPPED = {
     "yaml": "tuner.export.plain:render_yaml",
     "json": "tuner.export.plain:render_json",
+    "vllm": "tuner.export.vllm:render_vllm",
 }
 ENTRY_POINT_GROUP = "tuner.exporters"
-
-
-class TargetError(Exception):
-    """No such target, or it does not work; the message is one line."""
 
 
 def target_names() -> list[str]:
@@ -36,6 +35,8 @@ def render(target: str, document: Mapping[str, Any]) -> str:
     try:
         renderer: Renderer = getattr(importlib.import_module(module), name)
         return renderer(document)
+    except TargetError:
+        raise
     except Exception as problem:
         if target in _SHIPPED:
             raise
@@ -47,3 +48,6 @@ def _targets() -> dict[str, str]:
 
     plugins = {entry.name: entry.value for entry in entry_points(group=ENTRY_POINT_GROUP)}
     return plugins | _SHIPPED
+
+
+__all__ = ["TargetError", "render", "target_names"]

@@ -7,7 +7,7 @@ the prediction interval of one more run follows.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,10 +15,12 @@ from typing import Any
 
 from tuner import __version__
 from tuner.comparison import spread_between
-from tuner.records.rows import GIVEN, StudyRecord
+from tuner.records.rows import GIVEN, MeasurementRecord, StudyRecord
 from tuner.results import StudyResult, TrialResult
 from tuner.results.model import BASELINE
+from tuner.results.plain import plain_estimate
 from tuner.results.runs import runs_behind, valid_runs
+from tuner.space.domains import canonical
 
 EXPORT_VERSION = 1
 
@@ -37,6 +39,7 @@ def build_document(
     baseline_runs = valid_runs(record.trials[BASELINE], record)
     given = dict(runs[-1].facts[GIVEN])
     workload = record.notes["workload"]
+    verify = _verify_section(record, judged, runs, baseline_runs)
     return {
         "tuner_export": EXPORT_VERSION,
         "study": record.name,
@@ -45,27 +48,11 @@ def build_document(
         "gives_up": gives_up,
         "config": nested(given),
         "chosen": dict(trial.config),
-        "metrics": {key: _estimate(estimate) for key, estimate in judged.estimates.items()},
+        "metrics": {key: plain_estimate(estimate) for key, estimate in judged.estimates.items()},
         "is_confirmed": judged.is_confirmed,
         "is_feasible": judged.is_feasible,
         "limits": _limits(judged),
-        "verify": {
-            "workload": dict(workload),
-            "parameters": given,
-            "seed": 1 + max(run.seed for run in runs),
-            "cpus": runs[-1].environment.get("cpus_held"),
-            "judged_by": [o.metric for o in record.objectives] + [c.metric for c in record.constraints],
-            "spread": {
-                key: asdict(found)
-                for key in runs[-1].metrics
-                if (found := spread_between(baseline_runs, key))
-            },
-            "within": {key: estimate.within for key, estimate in judged.estimates.items() if estimate.within},
-            "runs": {
-                key: [run.metrics[key].value for run in runs if key in run.metrics]
-                for key in runs[-1].metrics
-            },
-        },
+        "verify": verify,
         "environment": dict(runs[-1].environment),
         "provenance": {
             "tuner_version": __version__,
@@ -76,9 +63,38 @@ def build_document(
             "space_file": record.file_path,
             "space_file_sha256": hashlib.sha256(record.file_text.encode()).hexdigest(),
             "task_sha256": task_digest(workload),
+            "verify_sha256": verify_digest(verify),
             "measurements": [run.measurement_id for run in runs],
         },
     }
+
+
+def _verify_section(
+    record: StudyRecord,
+    judged: TrialResult,
+    runs: Sequence[MeasurementRecord],
+    baseline_runs: Sequence[MeasurementRecord],
+) -> dict[str, Any]:
+    """What ``tuner verify`` measures again, and what it expects."""
+    return {
+        "workload": dict(record.notes["workload"]),
+        "parameters": dict(runs[-1].facts[GIVEN]),
+        "seed": 1 + max(run.seed for run in runs),
+        "cpus": len(runs[-1].environment.get("cores_held", ())) or None,
+        "judged_by": [o.metric for o in record.objectives] + [c.metric for c in record.constraints],
+        "spread": {
+            key: asdict(found) for key in runs[-1].metrics if (found := spread_between(baseline_runs, key))
+        },
+        "within": {key: estimate.within for key, estimate in judged.estimates.items() if estimate.within},
+        "runs": {
+            key: [run.metrics[key].value for run in runs if key in run.metrics] for key in runs[-1].metrics
+        },
+    }
+
+
+def verify_digest(section: Mapping[str, Any]) -> str:
+    """SHA-256 of the section ``verify``: shows that what it expects belongs to what it measures."""
+    return hashlib.sha256(canonical(dict(section)).encode()).hexdigest()
 
 
 def nested(flat: Mapping[str, Any]) -> dict[str, Any]:
@@ -97,17 +113,6 @@ def task_digest(workload: Mapping[str, Any]) -> str | None:
     """SHA-256 of the task's file where the workload names one (``/path/my_task.py:MyTask``)."""
     file = Path(str(workload.get("task", "")).rpartition(":")[0])
     return hashlib.sha256(file.read_bytes()).hexdigest() if file.suffix == ".py" and file.is_file() else None
-
-
-def _estimate(estimate: Any) -> dict[str, Any]:
-    return {
-        "value": estimate.value,
-        "low": estimate.low,
-        "high": estimate.high,
-        "unit": estimate.unit,
-        "n_runs": estimate.n_runs,
-        "method": estimate.method,
-    }
 
 
 def _limits(judged: TrialResult) -> list[dict[str, Any]]:

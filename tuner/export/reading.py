@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from tuner.export.document import EXPORT_VERSION
+from tuner.export.document import EXPORT_VERSION, nested, verify_digest
 from tuner.space.errors import Problems, Where
 from tuner.space.yaml_source import plain, read_yaml
 
@@ -33,7 +33,19 @@ def read_document(path: Path) -> dict[str, Any]:
         if not is_fitting(value):
             found = "is missing" if value is None else f"is {json.dumps(value, default=str)[:80]}"
             raise ExportError(f"{path}: {key} {found}, and should be {what}; export again")
+    _refuse_edits(path, document)
     return document
+
+
+def _refuse_edits(path: Path, document: Mapping[str, Any]) -> None:
+    """ExportError where what would be measured is not what was: noise would let it pass for the same."""
+    is_whole = verify_digest(document["verify"]) == _at(document, "provenance.verify_sha256")
+    if not is_whole or document.get("config") != nested(document["verify"]["parameters"]):
+        what = "config" if is_whole else "verify"
+        raise ExportError(
+            f"{path}: the section {what} was edited, so the file no longer says what was measured; export again, "
+            f"or measure your own values with: tuner try {document['study']} KEY=VALUE"
+        )
 
 
 def _text(path: Path) -> str:

@@ -10,15 +10,11 @@ from dataclasses import dataclass
 
 from trials.contract import Outcome, Purpose
 from tuner.loop.recall import missing_repeats, settled
+from tuner.loop.rounds_needed import EXTRA_ROUNDS, MOST_CONFIRMED
 from tuner.records.rows import MeasurementRecord
 from tuner.results import StudyResult, TrialResult, finalists
 from tuner.results.model import BASELINE
 from tuner.space.model import ConfirmSettings
-
-EXTRA_ROUNDS = 3
-"""Further rounds for a finalist while one of its limits stays undecided."""
-REPLACEMENTS = 3
-"""So many times ``confirm.finalists`` are confirmed at most: those that fall are replaced."""
 
 
 @dataclass(frozen=True)
@@ -46,11 +42,29 @@ def due_rounds(result: StudyResult, settings: ConfirmSettings, seed: int, room: 
     return [one for one in planned if one.numbers] or _extra_round(result, settings)
 
 
+def rounds_text(result: StudyResult, due: Sequence[Round], settings: ConfirmSettings) -> str:
+    """Who runs in the rounds that are due, how many they are, and why, where some were run before."""
+    numbers = sorted({number for one in due for number in one.numbers} - {BASELINE})
+    who = f"trial{'s' * (len(numbers) > 1)} {_listed(numbers)} and the baseline"
+    text = f"{who}, {len(due)} interleaved round{'s' * (len(due) > 1)}"
+    if due[0].repeat >= settings.repeats:
+        return f"{text} more: a limit is still undecided"
+    begun = [t for t in result.trials if t.number != BASELINE and _confirmations(t)]
+    fallen = [trial.number for trial in begun if not trial.on_front or _has_failed(trial)]
+    if fallen and not all(_confirmations(result.trial(number)) for number in numbers):
+        return f"{text}: in place of {_listed(fallen)}, which did not hold when measured again"
+    return text
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
 def _to_confirm(result: StudyResult, settings: ConfirmSettings, room: float) -> list[TrialResult]:
     """What was begun and is still on the front, then new finalists."""
     begun = [trial for trial in result.trials if trial.number != BASELINE and _confirmations(trial)]
     members = [trial for trial in begun if trial.on_front and not _has_failed(trial)]
-    may_begin = REPLACEMENTS * settings.finalists - len(begun)
+    may_begin = MOST_CONFIRMED * settings.finalists - len(begun)
     affordable = max(1.0, room / settings.repeats - 1 - len(members))
     wanted = finalists(result, settings.finalists)
     new = [result.trial(number) for number in wanted if number not in {t.number for t in begun}]

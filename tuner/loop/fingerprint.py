@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 _MATTERS = ("cpu_model", "cpu_flags", "cores_held", "gpu", "gpu_memory_gib", "torch", "cuda", "driver")
@@ -14,7 +14,16 @@ def machine_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> li
 
     What only one side knows is not compared: an engine without torch reports no version of it.
     """
-    pairs = [(key, before[key], now[key]) for key in _MATTERS if key in before and key in now]
+    return _differences(_MATTERS, before, now)
+
+
+def harmless_differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """The same for everything else that both sides know: worth saying, and no reason to stop."""
+    return _differences([key for key in before if key not in _MATTERS], before, now)
+
+
+def _differences(keys: Iterable[str], before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    pairs = [(key, before[key], now[key]) for key in keys if key in before and key in now]
     return [
         f"{_name(key)}: was {_shown(key, was)}, now {_shown(key, is_now)}"
         for key, was, is_now in pairs

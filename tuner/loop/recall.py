@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.contract import FailureKind, Outcome, Purpose
+from tuner.execution.cut import GUESSED
 from tuner.execution.kept import kept_measurement
 from tuner.loop.failure import without_values
 from tuner.loop.fingerprint import machine_differences
@@ -23,6 +24,11 @@ from tuner.search.protocol import Observation
 def observation_of(trial: TrialResult, objectives: Sequence[Objective]) -> Observation:
     """A judged trial as a sampler is told of it."""
     values = None if trial.losses is None else tuple(trial.estimates[o.metric].value for o in objectives)
+    guessed = _guessed(trial) if trial.outcome is Outcome.PRUNED else {}
+    unknown: tuple[float | None, float | None] = (None, None)
+    rows = [guessed.get(o.metric, unknown) for o in objectives] if guessed else []
+    if values is not None:
+        rows = [(None, trial.estimates[o.metric].error) for o in objectives]
     return Observation(
         number=trial.number,
         config=dict(trial.config),
@@ -30,8 +36,17 @@ def observation_of(trial: TrialResult, objectives: Sequence[Objective]) -> Obser
         failure_kind=trial.failure_kind,
         values=values,
         violations=tuple(limit.gap for limit in trial.limits),
-        cost_s=trial.phases.get("wall_s", 0.0),
+        # how long it took until it was cut is not what a whole trial costs
+        cost_s=0.0 if trial.outcome is Outcome.PRUNED else trial.phases.get("wall_s", 0.0),
+        errors=tuple(error for _, error in rows),
+        partial=tuple(value for value, _ in rows) if values is None else (),
     )
+
+
+def _guessed(trial: TrialResult) -> dict[str, tuple[float, float | None]]:
+    """What a trial that was cut looked like then, by metric, with the standard error."""
+    cut = [run for run in trial.measurements if run.outcome is Outcome.PRUNED]
+    return dict(cut[-1].facts.get(GUESSED, {})) if cut else {}
 
 
 def settled(runs: Iterable[MeasurementRecord]) -> list[MeasurementRecord]:
@@ -104,6 +119,9 @@ def adopt_finished(records: Records, study: str) -> list[int]:
 
     Returns the trials' numbers. A baseline's is not taken over: its cold run cannot be told from a repeat.
     """
+    unfinished = records.unfinished(study)
+    if not unfinished:
+        return []
     record = records.study(study)
     environment, adopted = known_environment(record), []
     for trial in record.trials:

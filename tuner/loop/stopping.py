@@ -15,6 +15,8 @@ _ORDINARY = {FailureKind.OUT_OF_MEMORY, FailureKind.TIMEOUT, FailureKind.NON_FIN
 """Failures that a region of a space may have for good reasons; many in a row say nothing about the set-up."""
 _SMALLEST_GAIN = 0.001
 """Share of the hypervolume: less is not worth going on for, however quiet the machine."""
+_SURELY = 2 * math.sqrt(2)
+"""Standard errors that a value is made worse by before it counts: the front that it is held against has its own."""
 
 
 class TimeBudget:
@@ -90,15 +92,18 @@ class FailureStreak:
 class GainWatch:
     """Follows the hypervolume of the feasible front; speaks up after ``patience`` trials without gain.
 
-    A gain counts when it is larger than the noise of one run, as a share of the hypervolume so far.
+    A gain counts when it is beyond the noise: with every objective made worse by twice the standard error of
+    a difference, the trials since the last gain still add to the front that there was then. So a lucky run is
+    no gain, and several small steps that together leave the noise are one.
     """
 
     def __init__(self, objectives: Sequence[Objective], patience: int | None) -> None:
         self._objectives = tuple(objectives)
         self._patience = patience
-        self._noise = _SMALLEST_GAIN
+        self._noise: Mapping[str, float] = {}
         self._front: FrontTracker | None = None
-        self._best = 0.0
+        self._sure: FrontTracker | None = None  # the front at the last gain, and what is surely better since
+        self._best = 0.0  # hypervolume of the front at the last gain
         self._since = 0
 
     @property
@@ -109,23 +114,33 @@ class GainWatch:
     def begin(self, reference: Mapping[str, float], noise_floor: Mapping[str, float]) -> None:
         """The baseline is known: the reference point, and by metric the relative spread from run to run.
 
-        Around the baseline a volume moves by the relative change of each of its sides, so their noise adds
-        up like that of independent factors.
+        That spread stands in where an observation does not know its own error.
         """
-        spreads = [noise_floor.get(objective.metric, 0.0) for objective in self._objectives]
-        self._noise = max(_SMALLEST_GAIN, math.hypot(*spreads))
-        self._front = FrontTracker([o.loss(reference[o.metric]) for o in self._objectives])
+        self._noise = noise_floor
+        corner = [o.loss(reference[o.metric]) for o in self._objectives]
+        self._front, self._sure = FrontTracker(corner), FrontTracker(corner)
 
     def add(self, observation: Observation) -> None:
         """Count a trial of the search."""
         self._since += observation.number != 0  # the baseline is what others must gain upon
-        if self._front is None or observation.values is None or not observation.is_feasible:
+        if self._front is None or self._sure is None or not observation.is_feasible:
             return
-        volume = self._front.add(
-            [o.loss(v) for o, v in zip(self._objectives, observation.values, strict=True)]
-        )
-        if volume > self._best * (1 + self._noise):
-            self._best, self._since = volume, 0
+        point = [o.loss(v) for o, v in zip(self._objectives, observation.values or (), strict=True)]
+        self._front.add(point)
+        errors = self._errors(observation)
+        sure = self._sure.add([loss + _SURELY * error for loss, error in zip(point, errors, strict=True)])
+        if sure > self._best * (1 + _SMALLEST_GAIN):
+            self._sure = self._front.copy()
+            self._best, self._since = self._front.hypervolume, 0
+
+    def _errors(self, observation: Observation) -> list[float]:
+        """The standard error of each objective; of the baseline's relative spread where it is not known."""
+        values = observation.values or ()
+        known = observation.errors or (None,) * len(values)
+        return [
+            abs(value) * self._noise.get(o.metric, 0.0) if error is None else error
+            for o, value, error in zip(self._objectives, values, known, strict=True)
+        ]
 
     def why_stop(self) -> str | None:
         """The reason to stop, or None."""

@@ -37,7 +37,12 @@ class Ticket:
 
 
 def trial_spec(
-    file: StudyFile, ticket: Ticket, config: Config, measurement_id: str, folder: Path
+    file: StudyFile,
+    ticket: Ticket,
+    config: Config,
+    measurement_id: str,
+    folder: Path,
+    report_at: tuple[float, ...] = (),
 ) -> TrialSpec:
     """What the trial is given; the study's trials share a cache beside their folders."""
     return TrialSpec(
@@ -54,6 +59,7 @@ def trial_spec(
         wanted=file.wanted,
         timeout_s=file.budget.trial_timeout_s,
         memory_limit_gib=file.resources.memory_gib,
+        report_at=report_at,
     )
 
 

@@ -19,6 +19,7 @@ from typing import Any
 from trials.contract import Measurement, MetricValue
 from trials.metrics import Direction
 from tuner.objectives import Bound, Constraint, LimitKind, Objective
+from tuner.records.rows import Forecast
 
 
 def to_text(value: Any) -> str:
@@ -122,6 +123,20 @@ def bounds_from_text(text: str) -> tuple[Bound, ...]:
     return tuple(
         Bound(raw["metric"], raw["is_upper"], float(raw["value"]), raw["formula"]) for raw in json.loads(text)
     )
+
+
+def forecast_to_text(forecast: Forecast) -> str:
+    """What a model expected of a trial."""
+    expected = {key: list(map(float, interval)) for key, interval in forecast.expected.items()}
+    return to_text({"expected": expected, "probability_ok": forecast.probability_ok})
+
+
+def forecast_from_text(text: str) -> Forecast:
+    """The opposite of ``forecast_to_text``."""
+    raw = json.loads(text)
+    chance = raw["probability_ok"]
+    expected = {key: (float(a), float(b), float(c)) for key, (a, b, c) in raw["expected"].items()}
+    return Forecast(expected, None if chance is None else float(chance))
 
 
 def _metric_to_plain(metric: MetricValue) -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable
@@ -20,12 +19,12 @@ from sqlalchemy.exc import (
 )
 
 from tuner.records import tables
-from tuner.records.errors import RecordsError, RecordsUnavailable
+from tuner.records.errors import RecordsError, RecordsMissing, RecordsUnavailable
+from tuner.records.names import DEFAULT_LOCATION, location_meant
+from tuner.records.upgrades import STEPS, upgrade
 
 T = TypeVar("T")
 
-DEFAULT_LOCATION = "tuner.db"
-LOCATION_VARIABLE = "TUNER_RECORDS"
 BUSY_TIMEOUT_S = 30.0
 """How long one attempt waits for another process's lock; a write gives up after twice that."""
 
@@ -120,10 +119,13 @@ def open_database(location: str | Path | None, must_exist: bool, busy_timeout_s:
         _check_file(Path(url.database or ""), must_exist)
     database = Database(_engine_for(url, busy_timeout_s), busy_timeout_s)
     try:
-        if not database.read(lambda connection: _has_schema(connection, where)):
+        version = database.read(lambda connection: _schema_version(connection, where))
+        if version is None:
             if must_exist:
                 raise _no_records(where)
             _create(database, url)
+        elif version < tables.SCHEMA_VERSION:
+            database.write(upgrade)
     except BaseException:
         database.close()
         raise
@@ -162,7 +164,7 @@ def explained(error: Exception, where: str) -> RecordsError:
 
 
 def _url_of(location: str | Path | None) -> URL:
-    given = str(location or os.environ.get(LOCATION_VARIABLE) or DEFAULT_LOCATION)
+    given = location_meant(location)
     if "://" not in given:
         return URL.create("sqlite", database=str(Path(given).expanduser().absolute()))
     try:
@@ -182,8 +184,8 @@ def _shown(url: URL) -> str:
     return str(url.database) if _is_file(url) else url.render_as_string(hide_password=True)
 
 
-def _no_records(where: str) -> RecordsError:
-    return RecordsError(f"no records at {where}; run `tuner run` first or give --records")
+def _no_records(where: str) -> RecordsMissing:
+    return RecordsMissing(f"no records at {where}; run `tuner run` first or give --records")
 
 
 def _check_file(path: Path, must_exist: bool) -> None:
@@ -228,30 +230,30 @@ def _tune_sqlite(engine: Engine, busy_timeout_s: float) -> None:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writing else "BEGIN")
 
 
-def _has_schema(connection: Connection, where: str) -> bool:
-    """False where the database is empty; RecordsError for another version, or a file of another program."""
+def _schema_version(connection: Connection, where: str) -> int | None:
+    """None where the database is empty; RecordsError for a version that is not known, or another program's file."""
     names = inspect(connection).get_table_names()
     if tables.schema.name in names:
         found = connection.scalar(select(tables.schema.c.version))
-        if found != tables.SCHEMA_VERSION:
+        if found != tables.SCHEMA_VERSION and found not in STEPS:
             raise RecordsError(
                 f"the records at {where} have schema version {found}, this tuner reads version "
                 f"{tables.SCHEMA_VERSION}; use the tuner that wrote them, or give others with --records"
             )
-        return True
+        return int(found)
     if names and connection.dialect.name == "sqlite":
         raise RecordsError(
             f"{where} is the database of another program (it holds {', '.join(sorted(names)[:3])}); "
             "give another file with --records"
         )
-    return False
+    return None
 
 
 def _create(database: Database, url: URL) -> None:
     def create(connection: Connection) -> None:
         if connection.dialect.name == "postgresql":
             connection.execute(text(f"SELECT pg_advisory_xact_lock({_SCHEMA_LOCK})"))
-        if not _has_schema(connection, database.where):  # another process may have been first
+        if _schema_version(connection, database.where) is None:  # another process may have been first
             tables.metadata.create_all(connection)
             connection.execute(insert(tables.schema).values(version=tables.SCHEMA_VERSION))
 

@@ -16,6 +16,10 @@ class RecordsError(Exception):
     """The records cannot do what was asked; the message is one line for the user."""
 
 
+class RecordsMissing(RecordsError):  # noqa: N818 - reads as the fact it states
+    """There are no records at that place yet."""
+
+
 class UnknownStudy(RecordsError):  # noqa: N818 - reads as the fact it states
     """No study, generation, trial or measurement of that name."""
 

@@ -66,6 +66,18 @@ def load_study(
     )
 
 
+def trial_count(connection: Connection, name: str) -> int:
+    """How many trials the latest generation of a study has."""
+    of_study = trials.c.study_id == study_id(connection, name)
+    return int(connection.scalar(select(func.count()).select_from(trials).where(of_study)) or 0)
+
+
+def unfinished(connection: Connection, name: str) -> list[int]:
+    """Numbers of the trials of the latest generation that have a measurement without an outcome."""
+    is_open = and_(_chosen(study_id(connection, name), None), measurements.c.outcome.is_(None))
+    return list(connection.scalars(_of(is_open, trials.c.number).distinct().order_by(trials.c.number)))
+
+
 def load_summaries(connection: Connection) -> list[StudySummary]:
     """The latest generation of every study, the one that was written to last first."""
     newest = select(func.max(studies.c.id)).group_by(studies.c.name)
@@ -125,7 +137,12 @@ def _trials(connection: Connection, chosen: ColumnElement[bool]) -> tuple[TrialR
         taken[row.trial_id].append(_measurement(row, numbers[row.trial_id], machines))
     return tuple(
         TrialRecord(
-            row.number, json.loads(row.config), row.proposed_by, tuple(taken[row.id]), row.reused_from
+            row.number,
+            json.loads(row.config),
+            row.proposed_by,
+            tuple(taken[row.id]),
+            row.reused_from,
+            None if row.forecast is None else codec.forecast_from_text(row.forecast),
         )
         for row in rows
     )

@@ -18,7 +18,7 @@ from tuner.records import claiming, codec, reading, writing
 from tuner.records.database import BUSY_TIMEOUT_S, Database, open_database
 from tuner.records.errors import DuplicateConfig, RecordsError
 from tuner.records.owner import Owner
-from tuner.records.rows import StudyRecord, StudySummary
+from tuner.records.rows import Forecast, StudyRecord, StudySummary
 from tuner.records.tables import NAME_LENGTH, examples, measurements, studies, trials
 
 
@@ -126,6 +126,14 @@ class Records:
         """
         return self._database.read(lambda connection: reading.load_study(connection, name, generation, only))
 
+    def trial_count(self, study: str) -> int:
+        """How many trials the study has; quick, however many they are. UnknownStudy as for ``study``."""
+        return self._database.read(lambda connection: reading.trial_count(connection, study))
+
+    def unfinished(self, study: str) -> list[int]:
+        """The trials with a measurement that has not ended: it runs, or its process died. Quick as well."""
+        return self._database.read(lambda connection: reading.unfinished(connection, study))
+
     def studies(self) -> list[StudySummary]:
         """Every study (its latest generation), the one that was written to last first."""
         return self._database.read(reading.load_summaries)
@@ -193,8 +201,12 @@ class Records:
 
     # --- trials and their measurements
 
-    def add_trial(self, study: str, config: Mapping[str, Any], proposed_by: str) -> int:
-        """Record a configuration; returns its number, counted from 0 in each generation.
+    def add_trial(
+        self, study: str, config: Mapping[str, Any], proposed_by: str, forecast: Forecast | None = None
+    ) -> int:
+        """Record a configuration, why it is tried and what was expected of it; returns its number.
+
+        Numbers count from 0 in each generation.
 
         DuplicateConfig, with the number it has, where it is a trial already.
         """
@@ -209,6 +221,7 @@ class Records:
                 )
             number = writing.next_number(connection, row_id)
             row = {"study_id": row_id, "number": number, "config": text, "config_digest": digest}
+            row["forecast"] = None if forecast is None else codec.forecast_to_text(forecast)
             connection.execute(insert(trials).values(**row, proposed_by=codec.readable(proposed_by)))
             return number
 

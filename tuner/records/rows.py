@@ -19,6 +19,18 @@ CONCURRENT = "concurrent_trials"
 
 
 @dataclass(frozen=True)
+class Forecast:
+    """What the sampler's model expected of a configuration before it ran.
+
+    ``expected``: by objective metric the middle and the ends of the 95% interval of one run, in the metric's
+    unit; ``probability_ok``: that it runs and meets every limit (None: not said).
+    """
+
+    expected: Mapping[str, tuple[float, float, float]]
+    probability_ok: float | None = None
+
+
+@dataclass(frozen=True)
 class MeasurementRecord:
     """One run of a configuration. ``outcome`` None: started and not ended (running, or interrupted)."""
 
@@ -51,6 +63,7 @@ class TrialRecord:
     proposed_by: str
     measurements: tuple[MeasurementRecord, ...]
     reused_from: int | None = None  # its number in the generation it was taken over from
+    forecast: Forecast | None = None
 
 
 @dataclass(frozen=True)

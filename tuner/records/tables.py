@@ -20,8 +20,9 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-SCHEMA_VERSION = 1
-"""Raised with every change of the tables below; records of another version are refused, never guessed at."""
+SCHEMA_VERSION = 2
+"""Raised with every change of the tables below. Records of an older version are brought up to this one by the
+steps in ``upgrades.py``; those of a newer one are refused, never guessed at."""
 
 NAME_LENGTH = 200
 """The longest name of a study, in characters."""
@@ -63,6 +64,7 @@ trials = Table(
     Column("config_digest", String(64), nullable=False),  # of config_key, which is too long for an index
     Column("proposed_by", Text, nullable=False),
     Column("reused_from", Integer),
+    Column("forecast", Text),  # what the sampler's model expected; NULL where it had none (since version 2)
     UniqueConstraint("study_id", "number"),
     UniqueConstraint("study_id", "config_digest"),
 )

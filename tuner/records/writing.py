@@ -17,6 +17,8 @@ from tuner.records.errors import RecordsError, UnknownStudy
 from tuner.records.tables import environments, measurements, studies, trials
 from tuner.space.space import config_key
 
+_COPIED = ("config", "config_digest", "proposed_by", "forecast")
+
 
 def study_values(
     name: str,
@@ -137,7 +139,7 @@ def copy_trial(connection: Connection, source_id: int, row_id: int, old_number: 
     number = number_of(connection, row_id, source.config_digest)
     if number is None:
         number = next_number(connection, row_id)
-        copied = {name: getattr(source, name) for name in ("config", "config_digest", "proposed_by")}
+        copied = {name: getattr(source, name) for name in _COPIED}
         connection.execute(
             insert(trials).values(**copied, study_id=row_id, number=number, reused_from=old_number)
         )

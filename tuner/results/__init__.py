@@ -4,7 +4,7 @@
 confirm next; `as_json` is the public form.
 """
 
-from tuner.results.finalists import finalists, no_gain
+from tuner.results.finalists import finalists
 from tuner.results.judging import judge, judge_trial
 from tuner.results.model import LimitResult, NearestMiss, Recommendation, StudyResult, TrialResult
 from tuner.results.patterns import FailurePattern, FailureTable, Influence
@@ -25,6 +25,5 @@ __all__ = [
     "finalists",
     "judge",
     "judge_trial",
-    "no_gain",
     "recommend",
 ]

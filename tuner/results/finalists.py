@@ -1,4 +1,4 @@
-"""Which members of the front to measure again, and when a search no longer gains."""
+"""Which members of the front to measure again."""
 
 from __future__ import annotations
 
@@ -27,13 +27,6 @@ def finalists(result: StudyResult, k: int) -> list[int]:
         picked.append(best)
         chosen.append(best)
     return [trial.number for trial in chosen]
-
-
-def no_gain(history: Sequence[tuple[int, float]], floor: float, n: int) -> bool:
-    """True when the last ``n`` trials raised the hypervolume by no more than ``floor`` (a share of it)."""
-    if n <= 0 or len(history) <= n:
-        return False
-    return history[-1][1] <= history[-1 - n][1] * (1.0 + floor)
 
 
 def _worth(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -22,8 +22,12 @@ from tuner.results.patterns import FailurePattern, FailureTable, Influence, Leve
 from tuner.results.runs import level
 
 _MOST_LEVELS = 8
-"""With more values than this, numbers are judged by rank correlation, other things not at all."""
+"""With more values than this, what fails is not counted by value."""
 _FEWEST_TRIALS = 4
+_FEWEST_A_VALUE = 2
+"""A value tried once says nothing about the parameter: the trial may differ in everything else."""
+_BINS = 3
+"""Numbers that were nearly all tried once are taken in so many parts, from small to large."""
 _MOST_PATTERNS = 10
 
 
@@ -49,7 +53,7 @@ def influences(trials: Sequence[TrialResult], objectives: Sequence[Objective]) -
             influence = _influence(column, objective.metric, values)
             if influence is not None:
                 found.append(influence)
-    return tuple(sorted(found, key=lambda item: (-item.share, item.parameter, item.metric)))
+    return tuple(sorted(_within_one(found), key=lambda item: (-item.share, item.parameter, item.metric)))
 
 
 def failure_patterns(trials: Sequence[TrialResult]) -> tuple[FailurePattern, ...]:
@@ -169,28 +173,70 @@ def _label(key: tuple[str, Any]) -> str:
 
 
 def _influence(column: _Column, metric: str, values: NDArray[np.float64]) -> Influence | None:
+    """None where too few values of the parameter were tried more than once to say anything."""
     is_log = bool((values > 0).all())
     y = np.log(values) if is_log else values
     if y.max() == y.min():
         return None
-    n = len(y)
-    if len(column.labels) > _MOST_LEVELS:
-        numbers = [v for v in column.values if isinstance(v, int | float) and not isinstance(v, bool)]
-        if len(numbers) < len(column.values):
-            return None
-        rho = _rank_correlation(np.array(numbers, dtype=float)[column.codes], y)
-        return Influence(column.name, metric, max(0.0, 1 - (1 - rho**2) * (n - 1) / (n - 2)), n, (), rho)
+    counts = np.bincount(column.codes)
+    numbers = _numbers(column)
+    rho = None
+    if numbers is not None and (counts < _FEWEST_A_VALUE).any() and len(counts) > _BINS:
+        rho = _rank_correlation(numbers[column.codes], y)
+        column = _binned(column, numbers)
+    column, y = _repeated(column, y)
+    n, levels = len(y), len(column.labels)
+    if levels < 2 or n <= levels or y.max() == y.min():
+        return None
     counts = np.bincount(column.codes)
     means = np.bincount(column.codes, weights=y) / counts
-    if n <= len(means):
-        return None
     unexplained = float(((y - means[column.codes]) ** 2).sum() / ((y - y.mean()) ** 2).sum())
-    share = max(0.0, 1 - unexplained * (n - 1) / (n - len(means)))
+    share = max(0.0, 1 - unexplained * (n - 1) / (n - levels))
     shown = np.exp(means) if is_log else means
-    levels = [
-        LevelMean(*item) for item in zip(column.labels, map(float, shown), map(int, counts), strict=True)
+    rows = zip(column.labels, map(float, shown), map(int, counts), strict=True)
+    ranked = tuple(sorted((LevelMean(*row) for row in rows), key=lambda item: -item.mean))
+    return Influence(column.name, metric, share, n, ranked, rho)
+
+
+def _numbers(column: _Column) -> NDArray[np.float64] | None:
+    """The values where all are numbers."""
+    values = [v for v in column.values if isinstance(v, int | float) and not isinstance(v, bool)]
+    return np.array(values, dtype=float) if len(values) == len(column.values) else None
+
+
+def _binned(column: _Column, numbers: NDArray[np.float64]) -> _Column:
+    """The trials in three parts of about the same size by the parameter's value; equal values stay together."""
+    values = numbers[column.codes]
+    ordered = np.sort(values)
+    edges = [ordered[len(ordered) * part // _BINS] for part in range(1, _BINS)]
+    bins = np.searchsorted(edges, values, side="right")
+    _, codes = np.unique(bins, return_inverse=True)
+    parts = [values[codes == code] for code in range(int(codes.max()) + 1)]
+    labels = [
+        f"{part.min():g} to {part.max():g}" if part.min() < part.max() else f"{part.min():g}"
+        for part in parts
     ]
-    return Influence(column.name, metric, share, n, tuple(sorted(levels, key=lambda item: -item.mean)))
+    return _Column(column.name, labels, labels, codes.astype(np.intp))
+
+
+def _repeated(column: _Column, y: NDArray[np.float64]) -> tuple[_Column, NDArray[np.float64]]:
+    """Column and values without the trials whose value of the parameter was tried once."""
+    counts = np.bincount(column.codes, minlength=len(column.labels))
+    kept = np.flatnonzero(counts >= _FEWEST_A_VALUE)
+    inside = np.isin(column.codes, kept)
+    codes = np.searchsorted(kept, column.codes[inside])
+    labels, values = [column.labels[k] for k in kept], [column.values[k] for k in kept]
+    return _Column(column.name, labels, values, codes.astype(np.intp)), y[inside]
+
+
+def _within_one(found: Sequence[Influence]) -> list[Influence]:
+    """Shares that together are at most all of a metric's variation: what goes along with several parameters
+    was counted for each of them.
+    """
+    totals: dict[str, float] = {}
+    for item in found:
+        totals[item.metric] = totals.get(item.metric, 0.0) + item.share
+    return [replace(item, share=item.share / max(1.0, totals[item.metric])) for item in found]
 
 
 def _rank_correlation(x: NDArray[np.float64], y: NDArray[np.float64]) -> float:

@@ -18,7 +18,8 @@ from tuner.results.limits import Examples
 from tuner.results.model import BASELINE, NearestMiss, StudyResult, TrialResult
 from tuner.results.recommend import recommend
 from tuner.results.remarks import remarks
-from tuner.results.runs import is_confirmation, runs_behind, search_values, valid_runs
+from tuner.results.runs import is_confirmation, runs_behind, search_losses, valid_runs
+from tuner.results.saved import cut_short
 from tuner.results.trial import Yardstick, judge_one
 from tuner.rounds import Rounds
 from tuner.space.model import Selection
@@ -58,6 +59,7 @@ def judge(
         failure_patterns=failure_patterns(trials),
         failure_table=failure_table(trials),
         warnings=remarks(study, trials),
+        cut_short=cut_short(study, trials),
     )
     return replace(result, recommended=recommend(result, selection))
 
@@ -156,13 +158,7 @@ def _history(study: StudyRecord, yardstick: Yardstick) -> tuple[tuple[int, float
     reference = _reference(study)
     if reference is None:
         return ()
-    losses: list[tuple[float, ...] | None] = []
-    for trial in study.trials:
-        values = search_values(trial, study)
-        is_met = values is not None and all(b.violation(values.get(b.metric)) <= 0 for b in yardstick.bounds)
-        losses.append(
-            tuple(o.loss(values[o.metric]) for o in study.objectives) if values and is_met else None
-        )
+    losses = [search_losses(trial, study, yardstick.bounds) for trial in study.trials]
     numbers = [trial.number for trial in study.trials]
     return tuple(zip(numbers, hypervolume_history(losses, reference), strict=True))
 

@@ -32,8 +32,8 @@ class TrialResult:
 
     ``outcome`` None: not measured yet. ``losses`` are the objectives turned so that smaller is better, None
     unless complete. ``estimates`` rest on the confirmation runs once there are two, on all runs before.
-    ``is_feasible`` (None unless complete) is False when a limit is not met: by the point value before
-    confirmation, by the whole interval after. ``changes`` names the parameters that differ from the
+    ``is_feasible`` (None unless complete) is False when its value breaks a limit, surely or not; the baseline's,
+    from which limits are drawn, when it surely does. ``changes`` names the parameters that differ from the
     baseline's. ``gain`` is against the baseline, by objective. ``is_reliable`` False: its confirmation
     failed as often as it worked.
     """
@@ -61,7 +61,12 @@ class TrialResult:
     @property
     def has_undecided_limit(self) -> bool:
         """True while the interval of a limited metric contains the limit."""
-        return any(limit.status is LimitStatus.UNDECIDED for limit in self.limits)
+        return bool(self.undecided_limits)
+
+    @property
+    def undecided_limits(self) -> tuple[LimitResult, ...]:
+        """The limits that lie within the interval of their metric."""
+        return tuple(limit for limit in self.limits if limit.status is LimitStatus.UNDECIDED)
 
     @property
     def point(self) -> tuple[float, ...]:
@@ -78,11 +83,17 @@ class TrialResult:
 
 @dataclass(frozen=True)
 class Recommendation:
-    """Which trial to take, why, and what it gives up against others on the front (one line each)."""
+    """Which trial to take, why, and what it gives up against others on the front (one line each).
+
+    ``left_out`` says, one line a reason, which trials were no candidates although they were nearly chosen.
+    ``nearest`` are the first others by the rule where it is the baseline.
+    """
 
     trial: int
     reason: str
     gives_up: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    nearest: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +109,17 @@ class NearestMiss:
             return f"trial {self.trial}, {bound.metric} was not measured (limit {bound})"
         sign = ">" if bound.is_upper else "<"
         return f"trial {self.trial}, {bound.metric} {self.limit.value:.6g} {sign} {bound.value:.6g}"
+
+
+@dataclass(frozen=True)
+class CutShort:
+    """Trials that were cut since they could not reach the front; ``saved_s`` is an estimate against ``whole_s``,
+    the median length of a whole trial (None: there is none to compare with).
+    """
+
+    trials: int = 0
+    whole_s: float | None = None
+    saved_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -126,6 +148,7 @@ class StudyResult:
     recommended: Recommendation | None = None
     failure_table: FailureTable | None = None
     warnings: tuple[str, ...] = ()
+    cut_short: CutShort = CutShort()
 
     @property
     def name(self) -> str:

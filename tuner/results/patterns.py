@@ -20,8 +20,9 @@ class Influence:
     """How much of a metric's variation goes along with one parameter.
 
     ``share`` (0-1) is the explained variance, adjusted for the number of values (0 for a parameter that does
-    nothing, on average). ``levels`` holds the mean by value; a parameter with many numeric values has a
-    ``rank_correlation`` (-1..1) instead.
+    nothing, on average); all shares of a metric together are at most 1. ``levels`` holds the mean by value, of
+    values that were tried at least twice; numbers tried once are taken in three parts, and have a
+    ``rank_correlation`` (-1..1) besides.
     """
 
     parameter: str

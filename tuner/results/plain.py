@@ -31,7 +31,7 @@ def as_json(result: StudyResult) -> dict[str, Any]:
         "objectives": [{"metric": o.metric, "direction": str(o.direction)} for o in result.objectives],
         "limits": [{"formula": b.formula, "metric": b.metric, "bound": b.value} for b in result.bounds],
         "baseline": BASELINE if result.has_baseline else None,
-        "trials": [_trial(trial) for trial in result.trials],
+        "trials": (),  # below, one at a time: made safe all at once, 10,000 of them would take a GiB more
         "front": list(result.front),
         "copies": [list(group) for group in result.copies],
         "recommended": _recommended(result.recommended),
@@ -49,9 +49,11 @@ def as_json(result: StudyResult) -> dict[str, Any]:
         ],
         "failure_table": None if result.failure_table is None else asdict(result.failure_table),
         "warnings": list(result.warnings),
+        "cut_short": asdict(result.cut_short),
         "stopped_because": record.stopped_because,
     }
-    safe: dict[str, Any] = _safe(plain)
+    safe: dict[str, Any] = json_safe(plain)
+    safe["trials"] = [json_safe(_trial(trial)) for trial in result.trials]
     return safe
 
 
@@ -68,7 +70,7 @@ def _trial(trial: TrialResult) -> dict[str, Any]:
         "is_tied_with": list(trial.is_tied_with),
         "config": dict(trial.config),
         "changes_from_baseline": list(trial.changes),
-        "metrics": {key: _estimate(estimate) for key, estimate in trial.estimates.items()},
+        "metrics": {key: plain_estimate(estimate) for key, estimate in trial.estimates.items()},
         "limits": [_limit(limit) for limit in trial.limits],
         "gain": {key: _difference(gain) for key, gain in trial.gain.items()},
         "measurements": [_measurement(run) for run in trial.measurements],
@@ -77,7 +79,8 @@ def _trial(trial: TrialResult) -> dict[str, Any]:
     }
 
 
-def _estimate(estimate: Estimate) -> dict[str, Any]:
+def plain_estimate(estimate: Estimate) -> dict[str, Any]:
+    """A value with its interval, as ``show --json`` and an export write it."""
     return {
         "value": estimate.value,
         "low": estimate.low,
@@ -149,7 +152,13 @@ def _recommended(found: Recommendation | None) -> dict[str, Any] | None:
     return (
         None
         if found is None
-        else {"trial": found.trial, "reason": found.reason, "gives_up": list(found.gives_up)}
+        else {
+            "trial": found.trial,
+            "reason": found.reason,
+            "gives_up": list(found.gives_up),
+            "left_out": list(found.left_out),
+            "nearest": list(found.nearest),
+        }
     )
 
 
@@ -172,12 +181,12 @@ def _word(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _safe(value: Any) -> Any:
+def json_safe(value: Any) -> Any:
     """The same structure without NaN and infinities (null), and with plain keys and lists."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): _safe(item) for key, item in value.items()}
+        return {str(key): json_safe(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_safe(item) for item in value]
+        return [json_safe(item) for item in value]
     return value

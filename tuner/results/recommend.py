@@ -9,12 +9,14 @@ from trials.metrics import Direction
 from tuner.objectives import direction_of
 from tuner.pareto import knee_order
 from tuner.records.rows import StudyRecord
+from tuner.results.left_out import left_out, trials_named
 from tuner.results.model import BASELINE, Recommendation, StudyResult, TrialResult
 from tuner.results.wording import against_baseline, number_text
 from tuner.space.model import Selection
 
 _SPANS_OF_NOISE = 3.0
 """An axis of the front shorter than so many standard deviations of a run is noise, not a trade-off."""
+_MOST_NEAREST = 3
 
 
 def recommend(result: StudyResult, selection: Selection | None = None) -> Recommendation | None:
@@ -40,7 +42,11 @@ def recommend(result: StudyResult, selection: Selection | None = None) -> Recomm
             f"them apart; trial {pick.number}: {reason}"
         )
     return Recommendation(
-        chosen.number, reason + _standing(result, chosen), _gives_up(result, chosen, members)
+        chosen.number,
+        reason + _standing(result, chosen),
+        _gives_up(result, chosen, members),
+        left_out(result, members),
+        _nearest(result, selection) if chosen.number == BASELINE else (),
     )
 
 
@@ -92,6 +98,12 @@ def _pick(
     return first, reason
 
 
+def _nearest(result: StudyResult, selection: Selection) -> tuple[int, ...]:
+    """The first of the whole front by the rule, the baseline aside."""
+    ranked, _ = _ranked(result, selection, list(result.front_trials))
+    return tuple(trial.number for trial in ranked if trial.number != BASELINE)[:_MOST_NEAREST]
+
+
 def _called(members: Sequence[TrialResult], front: Sequence[TrialResult]) -> str:
     """What the members are, as far as the front has others."""
     confirmed = sum(trial.is_confirmed for trial in front)
@@ -135,7 +147,8 @@ def _knee(
     ranked = _among([member for _, member in pairs], able)
     if len(members) == 1:
         return ranked, f"the only {_called(members, result.front_trials)}"
-    return ranked, f"knee of the front: nearest to the best of every objective at once, among {len(members)}"
+    among = trials_named(members)
+    return ranked, f"knee of the front: nearest to the best of every objective at once, among {among}"
 
 
 def _extreme(

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from trials.contract import FailureKind, Outcome, Purpose
-from tuner.objectives import why_invalid
+from tuner.objectives import Bound, why_invalid
 from tuner.records.rows import MeasurementRecord, StudyRecord, TrialRecord
 
 RUNS_TO_CONFIRM = 2
@@ -49,6 +49,16 @@ def search_values(trial: TrialRecord, study: StudyRecord) -> dict[str, float] | 
     wanted = [o.metric for o in study.objectives] + [c.metric for c in study.constraints]
     found = {key: [run.metrics[key].value for run in runs if key in run.metrics] for key in wanted}
     return {key: fmean(values) for key, values in found.items() if values}
+
+
+def search_losses(
+    trial: TrialRecord, study: StudyRecord, bounds: Sequence[Bound]
+) -> tuple[float, ...] | None:
+    """The objectives before any confirmation, smaller is better; None unless complete and within ``bounds``."""
+    values = search_values(trial, study)
+    if values is None or any(bound.violation(values.get(bound.metric)) > 0 for bound in bounds):
+        return None
+    return tuple(objective.loss(values[objective.metric]) for objective in study.objectives)
 
 
 def changes(config: Mapping[str, Any], baseline: Mapping[str, Any]) -> tuple[str, ...]:

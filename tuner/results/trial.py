@@ -19,7 +19,7 @@ from tuner.comparison import (
 from tuner.objectives import Bound
 from tuner.records.rows import MeasurementRecord, StudyRecord, TrialRecord
 from tuner.results.limits import Examples, bounds_of, judge_limit, on_same_examples
-from tuner.results.model import BASELINE, TrialResult
+from tuner.results.model import BASELINE, LimitResult, TrialResult
 from tuner.results.runs import changes, is_confirmation, runs_behind, valid_runs, why_no_values
 
 
@@ -71,7 +71,7 @@ def judge_one(trial: TrialRecord, yardstick: Yardstick) -> TrialResult:
         estimates=estimates,
         losses=tuple(o.loss(estimates[o.metric].value) for o in study.objectives) if runs else None,
         limits=limits if runs else (),
-        is_feasible=all(limit.status is not LimitStatus.NOT_MET for limit in limits) if runs else None,
+        is_feasible=_is_feasible(trial.number, limits) if runs else None,
         is_confirmed=is_confirmed,
         is_reliable=_is_reliable(trial, runs),
         changes=changes(trial.config, yardstick.config),
@@ -80,6 +80,13 @@ def judge_one(trial: TrialRecord, yardstick: Yardstick) -> TrialResult:
         log_dir=shown.log_dir if shown else "",
         measurements=trial.measurements,
     )
+
+
+def _is_feasible(number: int, limits: Sequence[LimitResult]) -> bool:
+    """By the value; the noise of the baseline alone does not make it break a limit that was drawn from it."""
+    if number == BASELINE:
+        return all(limit.status is not LimitStatus.NOT_MET for limit in limits)
+    return all(limit.gap <= 0 for limit in limits)
 
 
 def _metrics(runs: Sequence[MeasurementRecord]) -> list[str]:

@@ -7,12 +7,37 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from tuner.comparison import Difference, Estimate, is_lopsided
+from tuner.comparison import Difference, Estimate, LimitStatus, is_lopsided
 from tuner.objectives import Objective
-from tuner.results.model import BASELINE, TrialResult
+from tuner.results.model import BASELINE, StudyResult, TrialResult
 
-_FACTOR_FROM = 1.5
-"""From this ratio on (or below its inverse) a gain is a factor, ``2.11x``; nearer to 1 a percentage."""
+_NEAR_ONE = 0.1
+
+
+STATUS_WORDS = {
+    LimitStatus.MET: "met",
+    LimitStatus.UNDECIDED: "limit undecided",
+    LimitStatus.NOT_MET: "limit not met",
+}
+"""How a limit stands, the worst last."""
+
+
+def limited(result: StudyResult) -> list[str]:
+    """The metrics that are limited and are no objectives: each has a column of its own beside the front."""
+    goals = {objective.metric for objective in result.objectives}
+    return [m for m in dict.fromkeys(bound.metric for bound in result.bounds) if m not in goals]
+
+
+def limit_status_on(trial: TrialResult, metric: str) -> LimitStatus | None:
+    """How the limit on the metric stands, the worst of several; None where it has none."""
+    found = [limit.status for limit in trial.limits if limit.bound.metric == metric]
+    return max(found, key=list(STATUS_WORDS).index, default=None)
+
+
+def limit_words(trial: TrialResult, metric: str) -> str:
+    """``met``, ``limit undecided`` or ``limit not met``; '' where the metric has no limit."""
+    status = limit_status_on(trial, metric)
+    return "" if status is None else STATUS_WORDS[status]
 
 
 def number_text(value: float, digits: int = 5) -> str:
@@ -41,16 +66,39 @@ def estimate_text(estimate: Estimate | None) -> str:
 
 
 def gain_text(gain: Difference) -> str:
-    """``2.11x (2.05x to 2.17x)``, ``+3.2% (+2.9% to +3.5%)``, or a plain difference with its sign."""
+    """``x2.11 (2.05 to 2.17)``, ``x1.0318 (1.0290 to 1.0347)``, or a plain difference with its sign."""
     if gain.low is None or gain.high is None:
         return f"{_gain(gain.value, gain)}, interval unknown"
-    return f"{_gain(gain.value, gain)} ({_gain(gain.low, gain)} to {_gain(gain.high, gain)})"
+    ends = (_gain(end, gain).removeprefix("x") for end in (gain.low, gain.high))
+    return f"{_gain(gain.value, gain)} ({' to '.join(ends)})"
 
 
 def against_baseline(trial: TrialResult, objectives: Sequence[Objective]) -> str:
     """``x3.93 samples_per_s, val_loss_nats within noise``; '' where there is no baseline to compare with."""
     gains = [(o, trial.gain[o.metric]) for o in objectives if o.metric in trial.gain]
     return ", ".join(_against(objective, gain) for objective, gain in gains)
+
+
+def advice(result: StudyResult) -> str:
+    """What to do, in a line; '' while the front is empty: ``use trial 4: bf16``, ``keep what you run``."""
+    found = result.recommended
+    if found is None:
+        return ""
+    if found.trial != BASELINE:
+        return f"use trial {found.trial}: {changes_text(result.trial(found.trial))}"
+    gains = [
+        t.gain[o.metric].is_improvement(o) for t in result.front_trials for o in result.objectives if t.gain
+    ]
+    return "keep what you run" if any(gains) else "keep what you run: nothing better is certain"
+
+
+def nearest_lines(result: StudyResult) -> list[str]:
+    """``trial 4 (bf16): x1.02 tokens_per_s, val_loss_nats within noise``: what the kept baseline was held against."""
+    near = [result.trial(number) for number in result.recommended.nearest] if result.recommended else []
+    return [
+        f"trial {trial.number} ({changes_text(trial)}): {against_baseline(trial, result.objectives)}"
+        for trial in near
+    ]
 
 
 def _against(objective: Objective, gain: Difference) -> str:
@@ -96,8 +144,8 @@ def _change(name: str, value: Any) -> str:
 
 
 def _gain(value: float, gain: Difference) -> str:
+    """Ratios all in one form, so that a column can be read down; more digits where they are near 1."""
     if not gain.is_ratio:
         return f"{value:+.3g}"
-    if 1 / _FACTOR_FROM < gain.value < _FACTOR_FROM:
-        return f"{(value - 1) * 100:+.2g}%"
-    return f"{value:.3g}x"
+    digits = 4 if abs(gain.value - 1) < _NEAR_ONE else 2
+    return f"x{value:,.{digits}f}" if gain.value < 100 else f"x{value:,.0f}"

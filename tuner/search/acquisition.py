@@ -8,34 +8,71 @@ space, holds for any number of objectives, and is the expected improvement where
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
+from scipy.special import ndtr
 
 Floats = NDArray[np.float64]
+_HOPE = 3.0  # standard deviations that a candidate may be better than expected
+_LEAST_ROOM, _FAR = 0.01, 100.0  # spans, of what the gain is integrated over
+
+
+class Monotone(Protocol):
+    """An increasing scale of losses."""
+
+    def apply(self, losses: Floats) -> Floats:
+        """The scaled losses."""
+        ...
+
+    def invert(self, scaled: Floats) -> Floats:
+        """The losses of scaled ones."""
+        ...
 
 
 def expected_gain(
-    samples: Sequence[Floats], front: Floats, reference: Floats, directions: int, rng: np.random.Generator
-) -> Floats:
-    """Expected gain of each candidate, up to a constant factor.
+    means: Floats, stds: Floats, scales: Sequence[Monotone], front: Floats, reference: Floats,
+    sizes: tuple[int, int], rng: np.random.Generator,
+) -> Floats:  # fmt: skip
+    """(n,) expected gain of each candidate, up to a constant factor.
 
-    ``samples`` holds for each of m objectives (candidates, samples) possible losses; ``front`` (f, m) and
-    ``reference`` (m,) are losses in the same units; ``directions`` is how many to average over.
+    ``means``, ``stds`` (n, m) are normal beliefs about the scaled losses, ``scales`` how a loss is scaled; ``front``
+    (f, m) and ``reference`` (m,) are losses. ``sizes``: how many directions, and steps along each. The integral is
+    over the probability of reaching beyond the front, which is exact in the tails: where every gain is small, the
+    largest is still found.
     """
     m = len(reference)
     reached = np.maximum(reference - front, 0.0)
     span = np.maximum(reached.max(axis=0, initial=0.0), 1e-12)
-    # one array for each objective: reductions over a last axis of two are slow
-    room = [np.maximum((reference[i] - samples[i]) / span[i], 0.0) for i in range(m)]
-    gain = np.zeros(len(samples[0]))
-    for direction in _directions(directions, m, rng):
-        best = (reached / span / direction).min(axis=1).max(initial=0.0)
-        along = reduce(np.minimum, [room[i] / direction[i] for i in range(m)])
-        gain += np.maximum(along**m - best**m, 0.0).mean(axis=1)
-    return gain
+    directions = _directions(sizes[0], m, rng)
+    along = _along(directions, reached / span, _farthest(means, stds, scales, reference, span), sizes[1])
+    chance = np.ones((len(means), along.size))
+    for i, scale in enumerate(scales):
+        beyond = scale.apply((reference[i] - along * directions[:, [i]] * span[i]).ravel())
+        chance *= ndtr((beyond - means[:, [i]]) / stds[:, [i]])
+    # trapezoids: half of each step goes to either end
+    widths = np.diff(along**m, axis=1) / 2
+    weights = np.pad(widths, ((0, 0), (0, 1))) + np.pad(widths, ((0, 0), (1, 0)))
+    return np.asarray(chance @ weights.ravel())
+
+
+def _along(directions: Floats, reached: Floats, farthest: Floats, steps: int) -> Floats:
+    """(directions, steps + 1) distances from the reference: where the front is, and further out."""
+    fronts = [(reached / direction).min(axis=1).max(initial=0.0) for direction in directions]
+    room = np.maximum((farthest / directions).min(axis=1) - fronts, _LEAST_ROOM)
+    # closer together near the front, where most gains lie
+    outwards = np.concatenate([[0.0], np.geomspace(1e-3, 1.0, steps)])
+    return np.asarray(np.array(fronts)[:, None] + room[:, None] * outwards)
+
+
+def _farthest(
+    means: Floats, stds: Floats, scales: Sequence[Monotone], reference: Floats, span: Floats
+) -> Floats:
+    """(m,) how far from the reference the most hopeful candidate may lie, in spans."""
+    hopeful = (means - _HOPE * stds).min(axis=0)
+    losses = [float(scale.invert(hopeful[[i]])[0]) for i, scale in enumerate(scales)]
+    return np.asarray(np.minimum((reference - np.array(losses)) / span, _FAR))
 
 
 def probability_met(means: Floats, stds: Floats) -> Floats:
@@ -49,9 +86,3 @@ def _directions(count: int, m: int, rng: np.random.Generator) -> Floats:
         return np.ones((1, 1))
     raw = np.abs(rng.standard_normal((count, m))) + 1e-3
     return np.asarray(raw / np.linalg.norm(raw, axis=1, keepdims=True))
-
-
-def normals(count: int, m: int, rng: np.random.Generator) -> Floats:
-    """Standard normal samples, evenly spread in each dimension."""
-    strata = np.stack([rng.permutation(count) for _ in range(m)], axis=1)
-    return np.asarray(ndtri((strata + rng.random((count, m))) / count))

@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]  # ships no types
 
+from tuner.objectives import Objective
 from tuner.pareto import reference_point
 from tuner.search.base import BaseSampler, Pick
 from tuner.search.belief import Belief, Outlook
 from tuner.search.features import FeatureMap
 from tuner.search.history import History, history_of
 from tuner.search.pool import Candidate
-from tuner.search.protocol import SearchProblem
+from tuner.search.protocol import Expected, SearchProblem
 from tuner.space.space import Config
 
 Floats = NDArray[np.float64]
@@ -27,10 +28,10 @@ SPREAD_TRIALS = 8  # results before the model proposes
 SPREAD_CANDIDATES = 24  # drawn for one spread-out trial: more would push every one into a corner
 CANDIDATES = 1_000  # scored per ask
 AROUND = 12  # front members whose neighbours are always scored
-SHORTLIST = 100  # scored again, with more samples
-COARSE, FINE = (32, 12), (96, 48)  # directions, and samples of each candidate
+SHORTLIST = 100  # scored again, more finely
+COARSE, FINE = (24, 8), (64, 16)  # directions, and steps along each
 COST_WEIGHT = 0.25  # what costs ten times as much must promise 1.8 times the gain
-LEAST_CHANCE = 0.25  # of the best chance to run within the limits: no gain is worth more likely failures
+LEAST_CHANCE = 0.5  # of the best chance to run: a likely failure can wait until nothing else is left
 
 
 class AutoSampler(BaseSampler):
@@ -55,7 +56,7 @@ class AutoSampler(BaseSampler):
         candidates = self._candidates(left, history, rng)
         if not candidates:
             return None
-        return Pick(candidates[self._most_promising(candidates, history, placed, rng)], "model")
+        return self._most_promising(candidates, history, placed, rng)
 
     def pick_of_last(
         self, left: list[Candidate], pending: Sequence[Config], rng: np.random.Generator
@@ -96,7 +97,7 @@ class AutoSampler(BaseSampler):
 
     def _most_promising(
         self, candidates: list[Candidate], history: History, pending: list[Config], rng: np.random.Generator
-    ) -> int:
+    ) -> Pick:
         x = self._features.of_candidates(candidates)
         with self._threads.limit(limits=1):
             outlook = self._belief.outlook(history, pending, x)
@@ -107,7 +108,20 @@ class AutoSampler(BaseSampler):
                 reference = None
                 score = worth * outlook.gain(COARSE, reference, rng)
             short = np.argsort(-score, kind="stable")[:SHORTLIST]
-            return int(short[np.argmax(worth[short] * outlook.of(short).gain(FINE, reference, rng))])
+            best = int(short[np.argmax(worth[short] * outlook.of(short).gain(FINE, reference, rng))])
+        return self._explained(candidates[best], outlook.of(np.array([best])))
+
+    def _explained(self, candidate: Candidate, outlook: Outlook) -> Pick:
+        """``exploit`` where what is expected, with no luck, adds to the front; ``explore`` where it takes luck."""
+        chance = float((outlook.runs * outlook.meets)[0])
+        if not len(outlook.front):
+            return Pick(candidate, "explore", None, chance)
+        is_beyond = not (outlook.front <= outlook.means).all(axis=1).any()
+        expected = {
+            objective.metric: Expected(*_interval(objective, *bounds))
+            for objective, bounds in zip(self.problem.objectives, outlook.of_one_run(), strict=True)
+        }
+        return Pick(candidate, "exploit" if is_beyond and chance >= 0.5 else "explore", expected, chance)
 
     def _reference(self) -> Floats | None:
         """The corner of the hypervolume that the study reports, as losses; None without a measured baseline."""
@@ -120,6 +134,16 @@ class AutoSampler(BaseSampler):
 
 
 def _worth(outlook: Outlook) -> Floats:
-    """What a candidate's gain is multiplied by: its chance to count, less for a high cost, 0 for a bad risk."""
+    """What a candidate's gain is multiplied by: its chance to count, less for a high cost, 0 for a bad risk.
+
+    A limit is no such risk: the best often lies at its very edge.
+    """
     cheapness = np.exp(-COST_WEIGHT * (outlook.cost - outlook.cost.min()))
-    return np.where(outlook.chance >= LEAST_CHANCE * outlook.chance.max(), outlook.chance * cheapness, 0.0)
+    is_fair_risk = outlook.runs >= LEAST_CHANCE * outlook.runs.max()
+    return np.where(is_fair_risk, outlook.runs * outlook.meets * cheapness, 0.0)
+
+
+def _interval(objective: Objective, *losses: float) -> tuple[float, float, float]:
+    """Middle, low and high of the metric, from those of the loss."""
+    middle, one, other = (objective.direction.sign * loss for loss in losses)
+    return middle, min(one, other), max(one, other)

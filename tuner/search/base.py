@@ -14,9 +14,9 @@ from functools import cached_property
 
 import numpy as np
 
-from trials.contract import FailureKind
+from trials.contract import FailureKind, Outcome
 from tuner.search.pool import Candidate, Pool
-from tuner.search.protocol import Observation, Proposal, SearchProblem
+from tuner.search.protocol import Expected, Observation, Proposal, SearchProblem
 from tuner.space.space import Config, config_key
 
 # Says nothing about the configuration: somebody stopped the run, or something killed it.
@@ -25,10 +25,12 @@ UNINFORMATIVE = frozenset({FailureKind.INTERRUPTED, FailureKind.KILLED})
 
 @dataclass(frozen=True)
 class Pick:
-    """A candidate and why it was taken, as shown by ``show``."""
+    """A candidate, why it was taken, and what was expected of it, as shown by ``show``."""
 
     candidate: Candidate
     reason: str
+    expected: Mapping[str, Expected] | None = None
+    probability_ok: float | None = None
 
 
 class BaseSampler(ABC):
@@ -57,7 +59,8 @@ class BaseSampler(ABC):
             return
         if observation.number == 0:
             self._baseline = observation.config
-        if observation.failure_kind not in UNINFORMATIVE:
+        is_told = observation.outcome is not Outcome.PRUNED or None not in (observation.partial or (None,))
+        if observation.failure_kind not in UNINFORMATIVE and is_told:
             self._usable[observation.number] = observation
 
     def ask(self, number: int, pending: Sequence[Config]) -> Proposal | None:
@@ -76,7 +79,8 @@ class BaseSampler(ABC):
         if picked is None:
             return None
         self._learn_of(picked.candidate.key)
-        return Proposal(picked.candidate.config, "exhaustive" if is_last_lap else picked.reason)
+        reason = "exhaustive" if is_last_lap else picked.reason
+        return Proposal(picked.candidate.config, reason, picked.expected, picked.probability_ok)
 
     def rejected(self) -> Mapping[str, int]:
         """How many configurations each rule kept from being proposed, each counted once."""

@@ -15,58 +15,69 @@ from functools import partial
 import numpy as np
 from numpy.typing import NDArray
 
-from tuner.search.acquisition import expected_gain, normals, probability_met
+from tuner.search.acquisition import expected_gain, probability_met
 from tuner.search.features import FeatureMap
 from tuner.search.history import History
 from tuner.search.surrogate import Kernel, Process, fit
 from tuner.space.space import Config
 
 Floats = NDArray[np.float64]
+
 WINDOW = 200  # observations that predictions rest on
 FIT_WINDOW = 120  # observations that hyperparameters are fitted to
 REMEMBERED_FITS = 32
 GROWTH = 7 / 6
 LABEL_NOISE = 0.25  # of "runs" (-1) against "fails" (+1): one failure is no certainty about its neighbours
 _LARGEST = 100.0  # exponent
+_TWO_SIDED = 1.96  # standard deviations that hold 95%
 LOG_SPREAD = 2.0  # a positive quantity that spans more than this factor is modelled by its logarithm
 
 
 @dataclass(frozen=True)
 class Outlook:
-    """Beliefs about n candidates: ``means``, ``stds`` (n, m) of scaled losses, ``chance`` (n,) that it runs
-    and meets the limits, ``cost`` (n,) in some increasing unit; ``front`` (f, m), empty where nothing feasible
-    is known, in the scaled losses as well; ``scales`` turn these into losses.
+    """Beliefs about n candidates: ``means``, ``stds`` (n, m) of scaled losses, ``runs`` (n,) the chance that it
+    runs, ``meets`` (n,) that it meets the limits if so, ``cost`` (n,) the logarithm of what it costs.
+
+    ``front`` (f, m), empty where nothing feasible is known, is in scaled losses as well, as are ``noises`` (m,),
+    the standard deviations of what the parameters do not explain; ``scales`` turn all of these into losses.
     """
 
     means: Floats
     stds: Floats
-    chance: Floats
+    runs: Floats
+    meets: Floats
     cost: Floats
     front: Floats
     scales: tuple[Scale, ...]
+    noises: Floats
 
     def gain(self, sizes: tuple[int, int], reference: Floats | None, rng: np.random.Generator) -> Floats:
         """(n,) expected gain in hypervolume; 1 while nothing feasible is known: any such point is one.
 
-        ``sizes``: directions, and samples of each candidate. With a ``reference`` (m,) it is the hypervolume of
-        the losses up to there; without, that of the scaled losses, where a factor counts alike at every size.
+        ``sizes``: directions, and steps along each. With a ``reference`` (m,) it is the hypervolume of the losses
+        up to there; without, that of the scaled losses, where a factor counts alike at every size.
         """
         if not len(self.front):
             return np.ones(len(self.means))
-        deviations = normals(sizes[1], len(self.scales), rng)
-        columns = range(len(self.scales))
-        samples = [self.means[:, [i]] + self.stds[:, [i]] * deviations[:, i] for i in columns]
         if reference is None:
-            return expected_gain(samples, self.front, _beyond_worst(self.front), sizes[0], rng)
-        samples = [scale.invert(sample) for scale, sample in zip(self.scales, samples, strict=True)]
+            plain = (PLAIN,) * len(self.scales)
+            return expected_gain(
+                self.means, self.stds, plain, self.front, _beyond_worst(self.front), sizes, rng
+            )
         front = np.stack([scale.invert(self.front[:, i]) for i, scale in enumerate(self.scales)], axis=1)
-        return expected_gain(samples, front, reference, sizes[0], rng)
+        return expected_gain(self.means, self.stds, self.scales, front, reference, sizes, rng)
+
+    def of_one_run(self) -> list[tuple[float, float, float]]:
+        """For each objective the loss that a run of the first candidate is expected to give: middle, low, high."""
+        spread = _TWO_SIDED * np.hypot(self.stds[0], self.noises)
+        bounds = zip(self.scales, self.means[0], spread, strict=True)
+        losses = [scale.invert(np.array([mean, mean - reach, mean + reach])) for scale, mean, reach in bounds]
+        return [(float(middle), float(low), float(high)) for middle, low, high in losses]
 
     def of(self, rows: NDArray[np.intp]) -> Outlook:
         """The same for some candidates."""
-        return replace(
-            self, means=self.means[rows], stds=self.stds[rows], chance=self.chance[rows], cost=self.cost[rows]
-        )
+        kept = {name: getattr(self, name)[rows] for name in ("means", "stds", "runs", "meets", "cost")}
+        return replace(self, **kept)
 
 
 @dataclass(frozen=True)
@@ -80,8 +91,8 @@ class _Rows:
     x_pending: Floats
 
 
-Target = Callable[[History], Floats]
-"""(n,) what a process is about, NaN where an observation does not tell."""
+Target = Callable[[History], tuple[Floats, Floats | None]]
+"""(n,) what a process is about, NaN where an observation does not tell; its standard errors, None: exact."""
 
 
 class Belief:
@@ -96,15 +107,22 @@ class Belief:
         rows = self._rows(history, pending)
         scales = tuple(Scale.of(column) for column in history.losses[~history.is_failed].T)
         processes = [self._process(rows, partial(_loss, i, scale)) for i, scale in enumerate(scales)]
-        chance, cost = self._chance(rows, x), self._cost(rows, x)
+        chances = self._chance(rows, _breaks, LABEL_NOISE, x), self._meets(rows, x)
+        cost = self._cost(rows, x)
         if any(process is None for process in processes) or not rows.recent.is_feasible.any():
             nothing = np.zeros((len(x), len(scales)))
-            return Outlook(nothing, nothing, chance, cost, nothing[:0], scales)
+            return Outlook(nothing, nothing, *chances, cost, nothing[:0], scales, nothing[0])
         known = [p for p in processes if p is not None]
         means, stds = _columns([process.predict(x) for process in known])
-        feasible = _stacked(rows.recent, scales)[rows.recent.is_feasible]
-        believed = np.stack([process.mean(rows.x_pending) for process in known], axis=1)
-        return Outlook(means, stds, chance, cost, np.concatenate([feasible, believed]), scales)
+        noises = np.array([process.noise_std for process in known])
+        return Outlook(means, stds, *chances, cost, self._front(rows, known), scales, noises)
+
+    def _front(self, rows: _Rows, known: list[Process]) -> Floats:
+        """What is feasible, as it is believed to be, and what is running, as it is expected to come out."""
+        is_told = ~rows.recent.is_failed
+        seen = np.stack([process.believed()[: is_told.sum()] for process in known], axis=1)
+        running = np.stack([process.mean(rows.x_pending) for process in known], axis=1)
+        return np.concatenate([seen[rows.recent.is_feasible[is_told]], running])
 
     def _rows(self, history: History, pending: list[Config]) -> _Rows:
         early = history.take(range(_fitted_length(len(history)))).windowed(FIT_WINDOW)
@@ -114,36 +132,39 @@ class Belief:
 
     def _process(self, rows: _Rows, target: Target) -> Process | None:
         """A process for one quantity; None where fewer than two observations tell of it."""
-        y = target(rows.recent)
+        y, errors = target(rows.recent)
         told = np.isfinite(y)
         if told.sum() < 2:
             return None
-        kernel = self._kernel(rows.x_early, target(rows.early))
-        process = Process(kernel, self._features.group, rows.x_recent[told], y[told])
+        errors = np.zeros_like(y) if errors is None else errors
+        kernel = self._kernel(rows.x_early, *target(rows.early))
+        process = Process(kernel, self._features.group, rows.x_recent[told], y[told], errors[told])
         return process.believing(rows.x_pending) if len(rows.x_pending) else process
 
-    def _kernel(self, x: Floats, y: Floats) -> Kernel:
+    def _kernel(self, x: Floats, y: Floats, errors: Floats | None) -> Kernel:
         told = np.isfinite(y)
-        key = x[told].tobytes() + y[told].tobytes()
+        errors = np.zeros_like(y) if errors is None else errors
+        key = x[told].tobytes() + y[told].tobytes() + errors[told].tobytes()
         if key not in self._fits:
             while len(self._fits) >= REMEMBERED_FITS:
                 del self._fits[next(iter(self._fits))]
-            self._fits[key] = fit(self._features.group, x[told], y[told])
+            self._fits[key] = fit(self._features.group, x[told], y[told], errors[told])
         return self._fits[key]
 
-    def _chance(self, rows: _Rows, x: Floats) -> Floats:
-        """(n,) probability that a configuration runs and meets every limit."""
-        chance = np.ones(len(x))
+    def _meets(self, rows: _Rows, x: Floats) -> Floats:
+        """(n,) probability that a configuration that runs meets every limit."""
         limits = range(rows.recent.violations.shape[1])
-        targets: list[tuple[Target, float]] = [(_breaks, LABEL_NOISE)]
-        targets += [(partial(_violation, limit), 0.0) for limit in limits]
-        for target, noise in targets:
-            # what was never broken is taken to hold: one process less to pay for
-            process = self._process(rows, target) if (target(rows.recent) > 0).any() else None
-            if process is not None:
-                mean, std = process.predict(x)
-                chance *= probability_met(mean, np.hypot(std, noise))
-        return chance
+        chances = [self._chance(rows, partial(_violation, limit), 0.0, x) for limit in limits]
+        return np.asarray(np.prod([np.ones(len(x)), *chances], axis=0))
+
+    def _chance(self, rows: _Rows, target: Target, noise: float, x: Floats) -> Floats:
+        """(n,) probability that the target is not above 0."""
+        # what was never broken is taken to hold: one process less to pay for
+        process = self._process(rows, target) if (target(rows.recent)[0] > 0).any() else None
+        if process is None:
+            return np.ones(len(x))
+        mean, std = process.predict(x)
+        return probability_met(mean, np.hypot(std, noise))
 
     def _cost(self, rows: _Rows, x: Floats) -> Floats:
         """(n,) logarithm of the expected cost; 0 where the trials tell of none."""
@@ -189,7 +210,15 @@ class Scale:
         return np.asarray(self.sign * np.exp(np.clip(self.sign * level, -_LARGEST, _LARGEST)))
 
     def _level(self, losses: Floats) -> Floats:
-        return losses if self.sign == 0 else np.asarray(self.sign * np.log(self.sign * losses))
+        if self.sign == 0:
+            return losses
+        size = self.sign * losses
+        beyond_zero = -np.inf * self.sign  # a positive loss cannot get below 0, a negative one not above
+        return np.where(size <= 0, beyond_zero, self.sign * np.log(np.where(size <= 0, 1.0, size)))
+
+
+PLAIN = Scale(0, middle=np.inf)
+"""Losses as they are."""
 
 
 def _fitted_length(n: int) -> int:
@@ -198,10 +227,6 @@ def _fitted_length(n: int) -> int:
     while (following := max(step + 1, int(step * GROWTH))) <= n:
         step = following
     return min(step, n)
-
-
-def _stacked(history: History, scales: tuple[Scale, ...]) -> Floats:
-    return np.stack([scale.apply(history.losses[:, i]) for i, scale in enumerate(scales)], axis=1)
 
 
 def _columns(predicted: list[tuple[Floats, Floats]]) -> tuple[Floats, Floats]:
@@ -214,19 +239,27 @@ def _beyond_worst(losses: Floats) -> Floats:
     return np.asarray(worst + 0.1 * np.where(worst > best, worst - best, 1.0))
 
 
-def _breaks(history: History) -> Floats:
+def _breaks(history: History) -> tuple[Floats, None]:
     """+1 where a trial failed or left a limit unknown, -1 where it ran."""
-    return np.where(history.is_failed | np.isposinf(history.violations).any(axis=1), 1.0, -1.0)
+    return np.where(history.is_failed | np.isposinf(history.violations).any(axis=1), 1.0, -1.0), None
 
 
-def _loss(objective: int, scale: Scale, history: History) -> Floats:
-    return scale.apply(history.losses[:, objective])
+def _loss(objective: int, scale: Scale, history: History) -> tuple[Floats, Floats]:
+    losses, errors = history.losses[:, objective], history.errors[:, objective]
+    # on a logarithmic scale an error as large as the value reaches to no end
+    reach = np.minimum(errors, 0.5 * np.abs(losses)) if scale.sign else errors
+    return scale.apply(losses), (scale.apply(losses + reach) - scale.apply(losses - reach)) / 2
 
 
-def _violation(limit: int, history: History) -> Floats:
+def _violation(limit: int, history: History) -> tuple[Floats, None]:
+    """By order of magnitude, in units of a usual margin: a latency may break its limit a thousandfold."""
     column = history.violations[:, limit]
-    return np.where(np.isfinite(column), column, np.nan)
+    column = np.where(np.isfinite(column), column, np.nan)
+    met, told = -column[column < 0], np.abs(column[np.isfinite(column)])
+    margin = float(np.median(met)) if len(met) else float(told.min(initial=np.inf))
+    width = margin if 0 < margin < np.inf else 1.0
+    return np.asarray(np.sign(column) * np.log1p(np.abs(column) / width)), None
 
 
-def _log_cost(history: History) -> Floats:
-    return np.where(history.costs_s > 0, np.log(np.maximum(history.costs_s, 1e-9)), np.nan)
+def _log_cost(history: History) -> tuple[Floats, None]:
+    return np.where(history.costs_s > 0, np.log(np.maximum(history.costs_s, 1e-9)), np.nan), None

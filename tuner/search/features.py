@@ -11,6 +11,7 @@ from tuner.search.axes import Axis
 from tuner.search.pool import Candidate
 from tuner.space.space import Config, config_key
 
+REMEMBERED = 50_000  # vectors; what was forgotten is computed again
 _CHOSEN = 0.5**0.5  # so that two different choices are at distance 1, as the two ends of a range are
 
 
@@ -34,6 +35,8 @@ class FeatureMap:
 
     def _row(self, key: str, config: Config) -> NDArray[np.float64]:
         if key not in self._seen:
+            if len(self._seen) >= REMEMBERED:
+                self._seen.clear()
             self._seen[key] = self._encoded(config)
         return self._seen[key]
 

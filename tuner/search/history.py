@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from trials.contract import Outcome
 from tuner.objectives import Objective
 from tuner.pareto import front_indices
 from tuner.search.protocol import Observation
@@ -22,7 +23,7 @@ Bools = NDArray[np.bool_]
 class History:
     """n observations by number: ``losses`` (n, objectives), smaller is better, NaN where ``is_failed``;
     ``violations`` (n, limits), <= 0 is met, infinite where unknown, NaN where ``is_failed``; ``costs_s``
-    (n,).
+    (n,). ``errors`` (n, objectives) are standard errors, 0 where unknown.
     """
 
     configs: tuple[Config, ...]
@@ -30,6 +31,7 @@ class History:
     violations: Floats
     is_failed: Bools
     costs_s: Floats
+    errors: Floats
 
     def __len__(self) -> int:
         return len(self.configs)
@@ -49,6 +51,7 @@ class History:
             self.violations[index],
             self.is_failed[index],
             self.costs_s[index],
+            self.errors[index],
         )
 
     def front(self) -> list[int]:
@@ -81,25 +84,46 @@ class History:
 
 
 def history_of(observations: Iterable[Observation], objectives: Sequence[Objective]) -> History:
-    """The arrays of these observations, in their order. A value that is not finite counts as a failure."""
-    told = list(observations)
+    """The arrays of these observations, in their order. A value that is not finite counts as a failure; a trial
+    that was cut short before there was a guess of every objective tells nothing.
+    """
+    told = [o for o in observations if o.outcome is not Outcome.PRUNED or None not in (o.partial or (None,))]
     limits = max((len(o.violations) for o in told), default=0)
     nothing = (math.nan,) * len(objectives), (math.nan,) * limits
     rows = [_row(o, objectives, limits) or nothing for o in told]
     losses = np.array([row[0] for row in rows], dtype=float).reshape(len(told), len(objectives))
     violations = np.array([row[1] for row in rows], dtype=float).reshape(len(told), limits)
     costs = np.array([o.cost_s for o in told], dtype=float)
-    return History(tuple(o.config for o in told), losses, violations, np.isnan(losses).any(axis=1), costs)
+    is_failed = np.isnan(losses).any(axis=1)
+    return History(
+        tuple(o.config for o in told), losses, violations, is_failed, costs, _errors(told, losses.shape)
+    )
+
+
+def _errors(told: list[Observation], shape: tuple[int, ...]) -> Floats:
+    """What is not known, or not a size, is taken for exact."""
+    errors = np.zeros(shape)
+    for row, observation in enumerate(told):
+        for column, error in enumerate(observation.errors):
+            errors[row, column] = error if error is not None and 0 < error < math.inf else 0.0
+    return errors
 
 
 def _row(
     observation: Observation, objectives: Sequence[Objective], limits: int
 ) -> tuple[tuple[float, ...], tuple[float, ...]] | None:
-    """Losses and violations; a limit that says nothing (NaN, or not given) counts as unknown: infinite."""
-    values = observation.values
-    if values is None or not all(map(math.isfinite, values)):
+    """Losses and violations; a limit that says nothing (NaN, or not given) counts as unknown: infinite.
+
+    Of a trial that was cut short, the guesses stand for the losses, and no limit tells anything: NaN.
+    """
+    is_cut = observation.outcome is Outcome.PRUNED
+    values = observation.partial if is_cut else observation.values or ()
+    known = [v for v in values if v is not None and math.isfinite(v)]
+    if len(known) != len(objectives):
         return None
-    losses = tuple(objective.loss(v) for objective, v in zip(objectives, values, strict=True))
+    losses = tuple(objective.loss(v) for objective, v in zip(objectives, known, strict=True))
+    if is_cut:
+        return losses, (math.nan,) * limits
     violations = tuple(math.inf if math.isnan(v) else v for v in observation.violations)
     return losses, violations + (math.inf,) * (limits - len(violations))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from trials.contract import FailureKind, Outcome
 from tuner.objectives import Objective
@@ -16,7 +16,11 @@ class Observation:
     """What a sampler is told about a configuration that was measured.
 
     ``values`` are the objectives' values in the study's order, None unless complete and finite;
-    ``violations`` one number per limit (<= 0 is met, inf where unknown), empty unless complete.
+    ``violations`` one number per limit (<= 0 is met, inf where unknown), empty unless complete; ``errors``
+    the standard error of each value, None where it is not known (empty: of none).
+    A ``pruned`` trial was cut short because it could not reach the front any more: it has no ``values``, it
+    has not failed, and ``partial`` holds the best guess of each objective by then (None: there is none), with
+    ``errors`` of these guesses.
     """
 
     number: int
@@ -26,6 +30,8 @@ class Observation:
     values: tuple[float, ...] | None = None
     violations: tuple[float, ...] = ()
     cost_s: float = 0.0
+    errors: tuple[float | None, ...] = ()
+    partial: tuple[float | None, ...] = ()
 
     @property
     def is_feasible(self) -> bool:
@@ -33,12 +39,26 @@ class Observation:
         return self.values is not None and all(v <= 0 for v in self.violations)
 
 
+class Expected(NamedTuple):
+    """What a model expects one run to give of one metric, in its unit: the middle, and 95% lie between."""
+
+    value: float
+    low: float
+    high: float
+
+
 @dataclass(frozen=True)
 class Proposal:
-    """A configuration to measure. ``reason`` is shown by ``show``: 'exhaustive', 'tpe', 'random', ..."""
+    """A configuration to measure. ``reason`` is shown by ``show``: 'exploit', 'explore', 'random', ...
+
+    A sampler with a model says what it expected: by objective metric, and the probability that the
+    configuration runs and meets every limit. Both None where there is no model.
+    """
 
     config: Config
     reason: str
+    expected: Mapping[str, Expected] | None = None
+    probability_ok: float | None = None
 
 
 @dataclass(frozen=True)

@@ -29,21 +29,21 @@ class Kernel:
 
 
 class Process:
-    """A Gaussian process on standardised targets, conditioned on (x, y)."""
+    """A Gaussian process on standardised targets, conditioned on (x, y); ``errors`` (n,) are standard errors of y."""
 
-    def __init__(self, kernel: Kernel, group: NDArray[np.intp], x: Floats, y: Floats) -> None:
-        self._kernel, self._group, self._x, self._y = kernel, group, x, y
+    def __init__(self, kernel: Kernel, group: NDArray[np.intp], x: Floats, y: Floats, errors: Floats) -> None:
+        self._kernel, self._group, self._x, self._y, self._errors = kernel, group, x, y, errors
         self._scale = 1 / kernel.length_scales[group]
         self._mean, self._std = _moments(y)
         gram = kernel.signal * _matern(_squared(x * self._scale, x * self._scale))
-        gram[np.diag_indices_from(gram)] += kernel.noise + _JITTER
+        gram[np.diag_indices_from(gram)] += kernel.noise + (errors / self._std) ** 2 + _JITTER
         self._lower = np.linalg.cholesky(gram)
         self._alpha = cho_solve((self._lower, True), (y - self._mean) / self._std)
 
     def believing(self, x: Floats) -> Process:
         """The process that has also seen its own mean at ``x``: surer there, the same everywhere else."""
         seen = np.concatenate([self._x, x]), np.concatenate([self._y, self.mean(x)])
-        return Process(self._kernel, self._group, *seen)
+        return Process(self._kernel, self._group, *seen, np.concatenate([self._errors, np.zeros(len(x))]))
 
     def mean(self, x: Floats) -> Floats:
         """The mean at each row, in the target's own units."""
@@ -56,12 +56,27 @@ class Process:
         variance = np.maximum(self._kernel.signal - (shrunk**2).sum(axis=0), 1e-10)
         return self._mean + self._std * (cross @ self._alpha), self._std * np.sqrt(variance)
 
+    def believed(self) -> Floats:
+        """(n,) what the values that were seen are taken for, less the luck that their errors allow.
+
+        What neither the parameters nor the errors explain is taken for the configuration's own.
+        """
+        own = self.noise_std**2
+        share = np.where(self._errors > 0, own / (own + self._errors**2 + _JITTER * self._std**2), 1.0)
+        expected = self.mean(self._x)
+        return np.asarray(expected + share * (self._y - expected))
+
+    @property
+    def noise_std(self) -> float:
+        """Standard deviation of what the parameters do not explain, in the target's own units."""
+        return self._std * float(np.sqrt(self._kernel.noise))
+
     def _cross(self, x: Floats) -> Floats:
         return self._kernel.signal * _matern(_squared(x * self._scale, self._x * self._scale))
 
 
-def fit(group: NDArray[np.intp], x: Floats, y: Floats) -> Kernel:
-    """The most probable hyperparameters for targets ``y`` (n,) at ``x`` (n, columns)."""
+def fit(group: NDArray[np.intp], x: Floats, y: Floats, errors: Floats) -> Kernel:
+    """The most probable hyperparameters for targets ``y`` (n,) with standard ``errors`` at ``x`` (n, columns)."""
     mean, std = _moments(y)
     target = (y - mean) / std
     axes = int(group.max()) + 1
@@ -70,15 +85,15 @@ def fit(group: NDArray[np.intp], x: Floats, y: Floats) -> Kernel:
     spread = np.concatenate([np.full(axes, 1.0), [1.0, 2.0]])
     bounds = list(zip(centre - 3 * spread, centre + 3 * spread, strict=True))
     found = minimize(
-        _negative_log_posterior, centre, args=(apart, target, centre, spread), jac=True, method="L-BFGS-B",
-        bounds=bounds, options={"maxiter": _STEPS},
+        _negative_log_posterior, centre, args=(apart, target, (errors / std) ** 2, centre, spread),
+        jac=True, method="L-BFGS-B", bounds=bounds, options={"maxiter": _STEPS},
     )  # fmt: skip
     theta = np.exp(found.x)
     return Kernel(theta[:axes], float(theta[axes]), float(theta[axes + 1]))
 
 
 def _negative_log_posterior(
-    theta: Floats, apart: Floats, y: Floats, centre: Floats, spread: Floats
+    theta: Floats, apart: Floats, y: Floats, known: Floats, centre: Floats, spread: Floats
 ) -> tuple[float, Floats]:
     axes, n = len(apart), len(y)
     weights, signal, noise = np.exp(-2 * theta[:axes]), np.exp(theta[axes]), np.exp(theta[axes + 1])
@@ -86,7 +101,7 @@ def _negative_log_posterior(
     decay = np.exp(-_SQRT5 * distance)
     shape = (1 + _SQRT5 * distance + 5 / 3 * distance**2) * decay
     gram = signal * shape
-    gram[np.diag_indices(n)] += noise + _JITTER
+    gram[np.diag_indices(n)] += noise + known + _JITTER
     try:
         lower = np.linalg.cholesky(gram)
     except np.linalg.LinAlgError:

@@ -43,10 +43,15 @@ class SpaceError(Exception):
 
 @dataclass
 class Problems:
-    """Collects problems and warnings while a file is read."""
+    """Collects problems and warnings while a file is read.
+
+    ``left_out``: parameters that are in the file and could not be read, and those that were probably meant, so
+    that to name one elsewhere is no further mistake.
+    """
 
     found: list[Problem] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    left_out: set[str] = field(default_factory=set)
     _torn: set[Where] = field(default_factory=set)
 
     def add(self, where: Where, message: str, way_out: str = "") -> None:

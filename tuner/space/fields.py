@@ -12,6 +12,9 @@ from tuner.space.errors import Problems, known_names, shown
 from tuner.space.units import UnitError, gibibytes, seconds
 from tuner.space.yaml_source import Map, Node, Scalar, plain
 
+LEAST_MEMORY_MIB = 16
+"""``python -m trials`` with a command workload takes 15 MiB (Python 3.11, measured); torch takes 20 times that."""
+
 
 class FieldType(NamedTuple):
     """How a setting is read (ValueError or UnitError says why not) and what an editor may offer."""
@@ -42,6 +45,12 @@ def _integer(value: Any) -> int:
     return value
 
 
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise UnitError("is neither true nor false; write one of them")
+    return value
+
+
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UnitError("is not a text; write a word")
@@ -62,6 +71,16 @@ def _store(value: Any) -> str | None:
     )
 
 
+def _memory(value: Any) -> float:
+    """GiB. Less than the trial's own interpreter needs would end every trial before its work begins."""
+    size_gib = gibibytes(value)
+    if size_gib * 1024 < LEAST_MEMORY_MIB:
+        raise UnitError(
+            f"is less than a trial's bare interpreter takes; write {LEAST_MEMORY_MIB} MiB or more"
+        )
+    return size_gib
+
+
 def _count_or_all(value: Any) -> int | None:
     if value == "all":
         return None
@@ -71,11 +90,12 @@ def _count_or_all(value: Any) -> int | None:
 
 
 INTEGER = FieldType(_integer, {"type": "integer"})
+TRUTH = FieldType(_truth, {"type": "boolean"})
 TEXT = FieldType(_text, {"type": "string"})
 DURATION = FieldType(
     seconds, {"type": "string", "pattern": "^[0-9.]+ *(ms|s|min|h|d)( .*)?$", "examples": ["30 min"]}
 )
-MEMORY = FieldType(gibibytes, {"type": "string", "pattern": "^[0-9.]+ *[KMGT]i?B$", "examples": ["6 GiB"]})
+MEMORY = FieldType(_memory, {"type": "string", "pattern": "^[0-9.]+ *[KMGT]i?B$", "examples": ["6 GiB"]})
 STORE = FieldType(_store, {"type": ["string", "null"], "examples": ["sqlite:///mlflow.db"]})
 COUNT_OR_ALL = FieldType(_count_or_all, {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]})
 
@@ -91,6 +111,7 @@ SECTIONS: dict[str, tuple[Field, ...]] = {
         Field("sampler", TEXT, "who proposes configurations; auto picks by the space and the budget"),
         Field("seed", INTEGER, "the same seed proposes the same configurations", low=0),
         Field("concurrent_trials", INTEGER, "trials at once; more than one may disturb timings", low=1),
+        Field("cut_short", TRUTH, "end trials that cannot reach the front any more (default: true)"),
     ),
     "resources": (
         Field("cpus", INTEGER, "cores of one trial (default: all / concurrent_trials)", low=1),

@@ -27,7 +27,7 @@ from tuner.space.model import (
     TrackingSettings,
 )
 from tuner.space.overrides import apply_overrides
-from tuner.space.parse_goals import read_constraints, read_objectives, read_selection
+from tuner.space.parse_goals import example_objectives, read_constraints, read_objectives, read_selection
 from tuner.space.parse_parameters import read_parameters, read_rules
 from tuner.space.parse_starts import read_baseline, read_try_first
 from tuner.space.space import Space
@@ -37,8 +37,8 @@ from tuner.space.yaml_source import MAX_BYTES, Map, Node, Sequence, leaves, plai
 REQUIRED = {
     "workload": "write workload: {kind: training, task: my_task.py:MyTask, train_for: {samples: 20000}}",
     "parameters": "write parameters: {precision: [fp32, bf16]}",
-    "objectives": "write objectives: [tokens_per_s, val_loss_nats]",
 }
+REQUIRED_SECTIONS = (*REQUIRED, "objectives")
 SECTION_NAMES = (
     "study", "workload", "parameters", "rules", "baseline", "try_first", "objectives", "constraints",
     "selection", *SECTIONS,
@@ -169,8 +169,10 @@ class _Reader:
         for key, count in self.machine.items():
             wanted = given.get(key)
             if wanted is not None and wanted * concurrent_trials > count:
-                message = f"{key}={wanted} for {concurrent_trials} trials at once, this machine has {count}"
-                self.problems.warn(self._where("resources"), f"resources.{message}")
+                each = f" for each of {concurrent_trials} trials at once" if concurrent_trials > 1 else ""
+                message = f"resources.{key}={wanted}{each}, and this machine has {count}"
+                what = "tuner run refuses this on this machine" if wanted > count else "fewer run at once"
+                self.problems.warn(self._where("resources"), f"{message}: {what}")
         return Resources(**{"cpus": max(1, share["cpus"]), "gpus": share["gpus"], **given})
 
     def _workload(self) -> tuple[dict[str, Any], Vocabulary]:
@@ -223,7 +225,10 @@ class _Reader:
 
     def _objectives(self, vocabulary: Vocabulary) -> tuple[Objective, ...]:
         node = self._node("objectives")
-        return () if node is None else read_objectives(node, vocabulary, self.problems)
+        if node is None:
+            self.problems.add(self.root.where, "objectives is missing", example_objectives(vocabulary))
+            return ()
+        return read_objectives(node, vocabulary, self.problems)
 
     def _check_percentiles(
         self,

@@ -40,6 +40,7 @@ class SearchSettings:
     sampler: str = "auto"
     seed: int = 0
     concurrent_trials: int = 1
+    cut_short: bool = True  # end a trial that cannot reach the front any more
 
 
 @dataclass(frozen=True)

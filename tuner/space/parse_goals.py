@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from trials.metrics import CATALOGUE, Direction
+from trials.metrics import CATALOGUE, Direction, Key
 from tuner.objectives import Constraint, LimitKind, Objective
 from tuner.space.errors import Problems, known_names, nearest, shown
 from tuner.space.fields import report_unknown, text_of
@@ -13,16 +13,26 @@ from tuner.space.units import UnitError, in_unit_of, ratio
 from tuner.space.vocabulary import Vocabulary
 from tuner.space.yaml_source import Entry, Map, Node, Sequence, plain
 
-_EXAMPLE = "write objectives: [tokens_per_s, val_loss_nats]"
 SELECTION_RULES = ("knee", "first_objective")
+_SPEEDS = (Key.TOKENS_PER_S, Key.SAMPLES_PER_S, Key.WALL_TIME_S)
+_QUALITIES = (Key.VAL_LOSS_NATS, Key.PERPLEXITY, Key.ACCURACY)
+
+
+def example_objectives(vocabulary: Vocabulary) -> str:
+    """What to write, with metrics that this workload reports where that is known."""
+    if vocabulary.metrics is None:
+        return "write objectives: [tokens_per_s, val_loss_nats]"
+    own = [f"{{metric: {name}, direction: maximize}}" for name in vocabulary.metrics if name not in CATALOGUE]
+    qualities = [*(key for key in _QUALITIES if key in vocabulary.metrics), *own]
+    speeds = [key for key in _SPEEDS if key in vocabulary.metrics]
+    return f"write objectives: [{', '.join([*speeds[:1], *qualities[:1]])}]"
 
 
 def read_objectives(node: Node, vocabulary: Vocabulary, problems: Problems) -> tuple[Objective, ...]:
     """The objectives, in the order of the file."""
     if not isinstance(node, Sequence) or not node.items:
-        problems.add(
-            node.where, f"objectives={shown(plain(node))} is not a list with at least one metric", _EXAMPLE
-        )
+        message = f"objectives={shown(plain(node))} is not a list with at least one metric"
+        problems.add(node.where, message, example_objectives(vocabulary))
         return ()
     objectives: dict[str, Objective] = {}
     for item in node.items:
@@ -39,7 +49,8 @@ def _objective(node: Node, vocabulary: Vocabulary, problems: Problems) -> Object
         return _spelled_out(node, vocabulary, problems)
     metric = text_of(node)
     if metric is None:
-        problems.add(node.where, f"objective {shown(plain(node))} is not a metric", _EXAMPLE)
+        message = f"objective {shown(plain(node))} is not a metric"
+        problems.add(node.where, message, example_objectives(vocabulary))
         return None
     if _is_refused(metric, node, vocabulary, problems):
         return None

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tuner.space.domains import Choices, Derived, canonical, first_of
-from tuner.space.errors import Problems, Where, known_names, shown
+from tuner.space.errors import Problems, Where, known_names, nearest, shown
 from tuner.space.expressions import Expression
 from tuner.space.parse_domains import (
     DOMAIN_KEYS,
@@ -59,6 +59,7 @@ def read_parameters(
     parameters = [_parameter(one, vocabulary, problems) for one in named]
     wheres = {one.name: one.where for one in named}
     found = {parameter.name: parameter for parameter in parameters if parameter is not None}
+    problems.left_out |= wheres.keys() - found.keys()
     _check_bundles(found, wheres, problems)
     names = _known_in_expressions(wheres, found.values(), vocabulary)
     for parameter in found.values():
@@ -163,6 +164,7 @@ def _parameter(one: _Named, vocabulary: Vocabulary, problems: Problems) -> Param
     problem = None if is_bundle else vocabulary.name_problem(one.name)
     if problem:
         problems.add(one.where, *problem)
+        problems.left_out.add(nearest(one.name, vocabulary.knobs) or one.name)
         return None
     domain = read_domain(one.name, one.node, vocabulary, problems)
     when = _when(one, problems)

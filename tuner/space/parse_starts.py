@@ -24,8 +24,28 @@ def read_baseline(
     _check_effect("baseline", node, given, config, space, problems)
     if not problems.found:
         way_out = "write a baseline that runs: baseline: {...}" if node is None else "change the baseline"
-        _check_runs("the baseline", config, space, where if node is None else node.where, way_out, problems)
+        place = where if node is None else node.where
+        _check_runs("the baseline", config, space, place, way_out, problems)
+        _warn_off_the_grid(config, space, place, problems)
     return config
+
+
+def _warn_off_the_grid(config: Config, space: Space, where: Where, problems: Problems) -> None:
+    """A baseline that no proposal can equal: it is measured, and the search goes on beside it."""
+    for parameter in space.parameters:
+        value, domain = config.get(parameter.name), parameter.domain
+        if not isinstance(domain, Range) or not isinstance(value, int | float) or domain.contains(value):
+            continue
+        grid = domain.grid()
+        if grid is None:
+            continue
+        beside = [*[v for v in grid if v < value][-1:], *[v for v in grid if v > value][:1]]
+        near = ", ".join(map(shown, beside))
+        place = "between" if len(beside) == 2 else "outside"
+        problems.warn(
+            where,
+            f"baseline.{parameter.name}={shown(value)} is {place} the values that are searched ({near})",
+        )
 
 
 def read_try_first(
@@ -80,7 +100,8 @@ def _given(section: str, node: Node, space: Space, vocabulary: Vocabulary, probl
         if name in given:
             problems.add(where, f"{section}.{name} is given twice", "keep one")
         elif parameter is None:
-            problems.add(where, *_unknown(section, name, space, vocabulary))
+            if name not in problems.left_out:
+                problems.add(where, *_unknown(section, name, space, vocabulary))
         else:
             value, problem = _value(parameter, plain(value_node), vocabulary)
             given[name] = value

@@ -14,7 +14,7 @@ from typing import Any
 from trials.metrics import CATALOGUE, Direction
 from tuner.objectives import LimitKind
 from tuner.space.fields import SECTIONS, Field
-from tuner.space.file import REQUIRED
+from tuner.space.file import REQUIRED_SECTIONS
 from tuner.space.parse_domains import SCALES
 from tuner.space.parse_goals import SELECTION_RULES
 
@@ -30,7 +30,7 @@ def schema() -> dict[str, Any]:
         "$id": SCHEMA_ID,
         "title": "tuner space file",
         "type": "object",
-        "required": list(REQUIRED),
+        "required": list(REQUIRED_SECTIONS),
         "additionalProperties": False,
         "properties": {**_own_sections(), **{name: _settings(fields) for name, fields in SECTIONS.items()}},
         "$defs": {
@@ -50,7 +50,7 @@ def _own_sections() -> dict[str, Any]:
             "type": "object",
             "description": "what one trial runs",
             "required": ["kind"],
-            "properties": {"kind": {"type": "string", "examples": ["training", "inference", "command"]}},
+            "properties": {"kind": {"type": "string", "examples": ["training", "inference", "serving", "command"]}},
         },
         "parameters": {
             "$ref": "#/$defs/parameters",

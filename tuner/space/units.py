@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 
 from trials.metrics import unit_of
+from trials.workloads import durations
 
 _AMOUNT = re.compile(r"\s*([-+]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][-+]?[0-9]+)?)\s*(\S.*?)?\s*")
-_SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
 _BYTES = {
     "B": 1.0, "KiB": 2.0**10, "MiB": 2.0**20, "GiB": 2.0**30, "TiB": 2.0**40,
     "KB": 1e3, "MB": 1e6, "GB": 1e9, "TB": 1e12,
 }  # fmt: skip
 _SHARES = {"%": 0.01, "fraction": 1.0}
-_KINDS = {"a time": _SECONDS, "a memory size": _BYTES, "a share": _SHARES}
+_KINDS = {"a time": durations.SECONDS, "a memory size": _BYTES, "a share": _SHARES}
 _GIB = 2.0**30
 
 
@@ -23,17 +23,10 @@ class UnitError(Exception):
 
 def seconds(value: object) -> float:
     """A duration such as ``30 min``, ``20 s`` or ``1 h 30 min`` in seconds. UnitError where it is none."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        raise UnitError(f"has no unit; write {value:g} s or {value:g} min")
-    parts = re.findall(r"([0-9.]+)\s*([A-Za-z]+)", value) if isinstance(value, str) else []
-    known = [(number, _SECONDS[unit]) for number, unit in parts if unit in _SECONDS and _is_number(number)]
-    rest = re.sub(r"[0-9.]+\s*[A-Za-z]+", "", value).strip() if isinstance(value, str) else "?"
-    if not parts or len(known) < len(parts) or rest:
-        raise UnitError("is not a duration; write 20 s, 30 min, 1 h or 1 h 30 min")
-    total = sum(float(number) * factor for number, factor in known)
-    if total <= 0:
-        raise UnitError("must be longer than 0; write 30 min")
-    return total
+    try:
+        return durations.seconds(value)
+    except ValueError as problem:
+        raise UnitError(str(problem)) from None
 
 
 def gibibytes(value: object) -> float:
@@ -100,7 +93,3 @@ def _write(metric: str, unit: str, number: float) -> str:
 def _rounded(number: float) -> float:
     """12 digits: 0.29 of the product 29 x 0.01 is 0.29, not 0.29000000000000004."""
     return float(f"{number:.12g}")
-
-
-def _is_number(text: str) -> bool:
-    return text.replace(".", "", 1).isdigit() and text.isascii()

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from tuner.results import StudyResult, TrialResult
-from tuner.results.wording import estimate_text, gain_text
+from tuner.results.wording import advice, estimate_text, nearest_lines, value_text
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>#|~])")
 
@@ -41,20 +41,22 @@ def _headline(result: StudyResult) -> str:
     if found is None:
         miss = f" Nearest: {_plain(str(result.nearest_miss))}." if result.nearest_miss else ""
         return f"**No trial {'meets every limit' if result.trials else 'has been run yet'}.**{miss}"
-    gains = result.trial(found.trial).gain
-    words = ", ".join(f"{_plain(metric)} {gain_text(gain)}" for metric, gain in gains.items())
-    against = f" Against the baseline: {words}." if words else ""
-    return f"**Recommended: trial {found.trial}** ({_plain(found.reason)}).{against}"
+    what = advice(result)
+    near = "".join(f" Nearest: {_plain(line)}." for line in nearest_lines(result))
+    return f"**{_plain(what[:1].upper() + what[1:])}** ({_plain(found.reason)}).{near}"
 
 
 def _member(trial: TrialResult, metrics: Sequence[str]) -> str:
-    changed = ", ".join(f"{name}={trial.config[name]}" for name in trial.changes if name in trial.config)
+    changed = ", ".join(
+        f"{name}={value_text(trial.config[name])}" for name in trial.changes if name in trial.config
+    )
     cells = [
         str(trial.number),
         changed or "baseline",
         *(estimate_text(trial.estimates.get(key)) for key in metrics),
     ]
-    return _row([*map(_plain, cells), "yes" if trial.is_confirmed else "no"])
+    doubt = ", limit undecided" if trial.has_undecided_limit else ""
+    return _row([*map(_plain, cells), f"{'yes' if trial.is_confirmed else 'no'}{doubt}"])
 
 
 def _row(cells: Sequence[str]) -> str:

@@ -10,6 +10,8 @@ from tuner.tracking.stores import TrackingError, checked_uri, is_server
 
 # Without these, eight more processes start, for background jobs that a tuner's study never has.
 _LIGHT = ("MLFLOW_SERVER_ENABLE_JOB_EXECUTION=false", "MLFLOW_DISABLE_TELEMETRY=true")
+# Deprecations inside MLflow and its progress are nothing that a user could act on; errors still come through.
+_QUIET = ("PYTHONWARNINGS=ignore", "MLFLOW_LOGGING_LEVEL=WARNING")
 _LATEST = """
     SELECT runs.experiment_id FROM runs JOIN tags ON tags.run_uuid = runs.run_uuid
     WHERE tags.key = 'tuner.kind' AND tags.value = 'study' ORDER BY runs.start_time DESC LIMIT 1
@@ -23,8 +25,11 @@ def ui_command(uri: str, port: int = 5000) -> list[str]:
     """
     if is_server(uri):
         raise TrackingError(f"{uri} is an MLflow server already: open it in a browser")
-    where = ["--backend-store-uri", checked_uri(uri), "--host", "127.0.0.1", "--port", str(port)]
-    return ["env", *_LIGHT, sys.executable, "-m", "mlflow", "server", *where, "--workers", "1"]
+    store = checked_uri(uri)
+    where = ["--backend-store-uri", store, "--registry-store-uri", store]  # or it remarks on the second
+    where += ["--host", "127.0.0.1", "--port", str(port)]
+    how = ["--workers", "1", "--uvicorn-opts", "--log-level warning"]
+    return ["env", *_LIGHT, *_QUIET, sys.executable, "-m", "mlflow", "server", *where, *how]
 
 
 def ui_address(uri: str, port: int = 5000) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from trials.contract import Outcome
+from trials.stages import PARTIAL
 from tuner.records.rows import CONTAMINATED, StudyRecord
 from tuner.results import StudyResult, TrialResult
 from tuner.results.wording import changes_text
@@ -57,7 +58,7 @@ class StudyViews:
         tags |= self._renamed(trial)
         return RunView(
             trial=trial.number,
-            name=_run_name(trial),
+            name=_run_name(trial, is_recommended=is_recommended),
             status="FAILED" if trial.outcome is Outcome.FAILED else "FINISHED",
             started_ms=started,
             ended_ms=ended,
@@ -75,7 +76,7 @@ class StudyViews:
         view = replace(
             opening,
             status=_study_status(study),
-            ended_ms=judged_ms,
+            ended_ms=_last_ms(study),
             tags={**opening.tags, **_result_tags(result)},
             points=tuple(self._study_points(result, judged_ms)),
         )
@@ -203,24 +204,31 @@ def _numbers(trial: TrialResult) -> Iterator[tuple[str, float]]:
                 yield f"gain.{key}{end}", value
     last = trial.measurements[-1] if trial.measurements else None
     for key, metric in (last.metrics if last else {}).items():
-        if key not in trial.estimates:
+        if key not in trial.estimates and PARTIAL not in metric.flags:  # it would be sorted among whole runs
             yield key, metric.value
     for phase, seconds in trial.phases.items():
         yield f"phase.{phase}", seconds
 
 
-def _run_name(trial: TrialResult) -> str:
-    """``007 ★ bf16, compile``: what differs from the baseline; a star: on the front.
+def _run_name(trial: TrialResult, *, is_recommended: bool) -> str:
+    """``007 ★ bf16, compile``: what differs from the baseline; ★ recommended, ☆ another of the front.
 
     MLflow's table of runs shows the first 15 letters or so, hence values before names.
     """
-    return f"{trial.number:03d}{' ★' if trial.on_front else ''} {changes_text(trial, MAX_RUN_NAME_LENGTH)}"
+    mark = " ★" if is_recommended else " ☆" if trial.on_front else ""
+    return f"{trial.number:03d}{mark} {changes_text(trial, MAX_RUN_NAME_LENGTH)}"
 
 
 def _study_status(study: StudyRecord) -> str:
     if study.stopped_because == "interrupted":
         return "KILLED"
     return "FINISHED" if study.bounds is not None else "FAILED"
+
+
+def _last_ms(study: StudyRecord) -> int:
+    """When the last measurement ended: starting a finished study again does not make it longer."""
+    ends = [run.ended_at for trial in study.trials for run in trial.measurements if run.ended_at is not None]
+    return _ms(max(ends, default=study.updated_at))
 
 
 def _span_ms(trial: TrialResult) -> tuple[int, int]:

@@ -25,7 +25,7 @@ def store(study: StudyRecord, location: Path | str = "tuner.db") -> None:
             study.constraints,
         )
         for trial in study.trials:
-            number = records.add_trial(study.name, trial.config, trial.proposed_by)
+            number = records.add_trial(study.name, trial.config, trial.proposed_by, trial.forecast)
             for run in trial.measurements:
                 _store_run(records, study.name, number, run, trial.config)
         if study.bounds is not None:

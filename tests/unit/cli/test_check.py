@@ -12,13 +12,14 @@ from tests import builders
 from tests.unit.cli.conftest import Tuner
 from tests.unit.cli.stored import store
 from tuner.cli.options import parse_settings
-from tuner.cli.outline import describe, size_of
+from tuner.cli.outline import describe
+from tuner.cli.size import size_of
 from tuner.space import load_study_file, study_definition
 from tuner.space.model import StudyFile
 
 KEYS = {
     "schema_version", "study", "file", "workload", "parameters", "rules", "size", "baseline", "try_first", "objectives",
-    "limits", "budget", "runs", "time", "records", "warnings",
+    "limits", "budget", "runs", "confirm_at_most", "time", "records", "warnings",
 }  # fmt: skip
 
 
@@ -39,7 +40,7 @@ def test_the_page_shows_parameters_counts_rules_limits_and_runs(tuner: Tuner, sp
         "objectives  maximize speed",
         "limit       speed >= 0.5 x baseline",
         "baseline    x=1 mode=fast scale=0.1",
-        "time        about 15 runs (4 of the baseline, 5 to search, 6 to confirm)",
+        "time        about 15 to 32 runs (4 of the baseline, 5 to search, 6 to 23 to confirm)",
     ):
         assert line in said.out, line
 
@@ -51,9 +52,10 @@ def test_the_json_has_frozen_keys_and_keeps_types(tuner: Tuner, space: Path) -> 
     assert plain["parameters"]["mode"]["choices"] == ["fast", "1", 1, True]
     assert plain["size"] == {
         "before_rules": 16, "after_rules": 14, "valid_share": None, "continuous": ["scale"],
-        "rejected": {"not (mode == 'fast' and x > 2)": 2},
+        "rejected": {"not (mode == 'fast' and x > 2)": 2}, "useless": {},
     }  # fmt: skip
     assert plain["runs"] == {"baseline": 4, "search": 5, "confirm": 6}
+    assert plain["confirm_at_most"] == 23
     assert plain["time"] == {"mean_run_s": None, "expected_s": None}
     assert plain["records"] is None
 

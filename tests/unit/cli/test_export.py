@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests import builders
 from tests.unit.cli.conftest import Said, Tuner
 from tests.unit.cli.stored import store, two_sided_study
-from tuner.export.document import build_document, nested
+from tuner.export.document import build_document, nested, verify_digest
 from tuner.export.plain import render_json, render_yaml
 from tuner.export.reading import ExportError, read_document
 from tuner.results import judge
@@ -73,6 +73,22 @@ def test_the_document_holds_configuration_numbers_reasons_and_where_they_come_fr
     assert len(document["provenance"]["measurements"]) == 3
     assert document["provenance"]["records"].startswith("sqlite:///")
     assert said.err.startswith("trial 1 of 'built': ")
+
+
+def test_the_document_says_on_how_many_cores_it_was_measured(tuner: Tuner) -> None:
+    from dataclasses import replace
+
+    study = odd_study()
+    runs = [replace(run, environment={"cores_held": [4, 7]}) for run in study.trials[1].measurements]
+    winner = replace(study.trials[1], measurements=tuple(runs))
+    store(replace(study, trials=(study.trials[0], winner)))
+    assert exported(tuner)[0]["verify"]["cpus"] == 2
+
+
+def test_an_export_and_show_write_a_value_in_the_same_form(tuner: Tuner) -> None:
+    store(odd_study())
+    shown = json.loads(tuner("show", "built", "--json").out)
+    assert exported(tuner)[0]["metrics"] == shown["trials"][1]["metrics"]
 
 
 def test_a_password_of_the_records_is_not_exported() -> None:
@@ -183,7 +199,7 @@ def test_a_package_adds_a_target_by_an_entry_point(tuner: Tuner, monkeypatch: py
     monkeypatch.setattr("importlib.metadata.entry_points", found)
     said = tuner("export", "built", "--to", "env")
     assert (said.code, said.out) == (0, "TRIAL=1\n")
-    assert "broken, env, json, yaml" in tuner("export", "built", "--to", "toml").line
+    assert "broken, env, json, vllm, yaml" in tuner("export", "built", "--to", "toml").line
     said = tuner("export", "built", "--to", "broken", "-o", "x")
     assert said.code == 1
     assert "the plugin tests.unit.cli.test_export:nothing failed: AttributeError" in said.line
@@ -224,7 +240,9 @@ PLAIN = st.recursive(
 @given(PLAIN)
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 def test_values_keep_their_type_through_yaml_and_json(workplace: Path, value: Any) -> None:
-    document = {**_least(), "value": value}
+    document = _least()
+    document["verify"]["parameters"] = {"task.value": value}
+    document = sealed(document)
     for name, text in (("x.yaml", render_yaml(document)), ("x.json", render_json(document))):
         (workplace / name).write_text(text, encoding="utf-8")
         assert _same(read_document(workplace / name), document)
@@ -251,6 +269,13 @@ def _least() -> dict[str, Any]:
             "within": {},
         },
     }
+
+
+def sealed(document: dict[str, Any]) -> dict[str, Any]:
+    """As ``tuner export`` would have written it."""
+    verify = document["verify"]
+    seal = {"verify_sha256": verify_digest(verify)}
+    return {**document, "config": nested(verify["parameters"]), "provenance": seal}
 
 
 def test_dotted_names_become_nested_maps() -> None:
@@ -308,11 +333,33 @@ def test_an_edited_file_is_refused_by_the_name_of_what_is_wrong(
     assert words in str(problem.value)
 
 
-def test_numbers_typed_in_by_hand_are_read_as_in_a_space_file(workplace: Path) -> None:
-    (workplace / "x.yaml").write_text(
-        render_yaml(_least()).replace("parameters: {}", "parameters: {lr: 1e-4}")
-    )
+def test_a_number_that_an_editor_wrote_otherwise_is_the_same_number(workplace: Path) -> None:
+    document = _least()
+    document["verify"]["parameters"] = {"lr": 1e-4}
+    text = render_yaml(sealed(document))
+    (workplace / "x.yaml").write_text(text.replace("lr: 0.0001", "lr: 1e-4"))
+    assert "1e-4" in (workplace / "x.yaml").read_text()
     assert read_document(workplace / "x.yaml")["verify"]["parameters"] == {"lr": 1e-4}
+
+
+@pytest.mark.parametrize(
+    ("section", "changed"),
+    [
+        ("verify", {"verify": {**_least()["verify"], "parameters": {"tensor_parallel_degree": 7}}}),
+        ("verify", {"verify": {**_least()["verify"], "runs": {"speed": [9.0]}}}),
+        ("verify", {"provenance": {}}),
+        ("config", {"config": {"tensor_parallel_degree": 7}}),
+    ],
+)
+def test_a_configuration_that_was_never_measured_is_refused(
+    section: str, changed: dict[str, Any], tuner: Tuner, workplace: Path
+) -> None:
+    (workplace / "x.json").write_text(json.dumps({**sealed(_least()), **changed}))
+    said = tuner("verify", "x.json")
+    assert said.code == 2
+    assert f"the section {section} was edited" in said.line
+    assert "tuner try s KEY=VALUE" in said.line
+    assert [path.name for path in workplace.iterdir()] == ["x.json"]
 
 
 @pytest.mark.parametrize(
@@ -330,7 +377,7 @@ def test_what_cannot_be_measured_here_is_refused_before_it_runs(
 ) -> None:
     document = _least()
     document["verify"]["workload"] = workload
-    (workplace / "x.json").write_text(json.dumps(document))
+    (workplace / "x.json").write_text(json.dumps(sealed(document)))
     said = tuner("verify", "x.json")
     assert said.code == 2
     assert words in said.line

@@ -74,6 +74,7 @@ def test_optuna_gets_a_study_that_it_can_load(tuner: Tuner, workplace: Path) -> 
     assert (said.code, said.out) == (0, "")
     assert said.err == (
         f"wrote 5 trials of 'built'; look at them: optuna-dashboard sqlite:///{workplace / 'optuna.db'}\n"
+        "(where it is missing: pip install optuna-dashboard)\n"
     )
     found = optuna.load_study(study_name="built", storage="sqlite:///optuna.db")
     assert [trial.number for trial in found.best_trials] == [0, 1, 2]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +14,12 @@ import pytest
 
 from tests import builders
 from trials.contract import FailureKind, Measurement, Outcome, Purpose
+from tuner.cli.announced import Announced
+from tuner.cli.exhausted import too_few_left
 from tuner.cli.live import LiveProgress, cut_to_width, progress_for
+from tuner.cli.options import parse_settings
 from tuner.cli.progress import LineProgress
+from tuner.execution.protocol import Slots
 from tuner.space import load_study_file
 from tuner.space.model import StudyFile
 from tuner.study import Ticket
@@ -106,6 +112,39 @@ def test_a_study_that_goes_on_counts_on(file: StudyFile, capsys: pytest.CaptureF
     assert capsys.readouterr().err.startswith("[5/6] trial 4 ")
 
 
+@dataclass
+class Confirming:
+    """What the progress reads of a study."""
+
+    confirm_runs: int
+
+
+def confirm_line(progress: LineProgress, number: int) -> None:
+    ticket = Ticket(number, Purpose.CONFIRM, 0, round_number=0)
+    progress.started(ticket, CONFIG)
+    progress.measured(ticket, CONFIG, complete(), is_feasible=True)
+
+
+def test_confirmation_counts_its_own_runs_and_says_what_is_left(
+    file: StudyFile, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.cli.progress.time.monotonic", itertools.count(0, 10).__next__)
+    progress, study = LineProgress(file, known=6), Confirming(6)
+    progress.ready(study)  # type: ignore[arg-type]  # the part of a study that is read
+    progress.phase("confirm", "trials 1, 2 and the baseline, 2 interleaved rounds")
+    for number in (0, 1, 2):
+        confirm_line(progress, number)
+    study.confirm_runs += 4  # a finalist fell
+    confirm_line(progress, 0)
+    lines = [line.partition(" trial ")[0] for line in capsys.readouterr().err.splitlines()[1:]]
+    assert lines == [
+        "[confirm 1/6, about 50 s left]",
+        "[confirm 2/6, about 40 s left]",
+        "[confirm 3/6, about 30 s left]",
+        "[confirm  4/10, about 60 s left]",
+    ]
+
+
 def test_a_remark_is_one_line(file: StudyFile, capsys: pytest.CaptureFixture[str]) -> None:
     LineProgress(file, known=0).note("first\nsecond")
     assert capsys.readouterr().err == "  first\n"
@@ -177,3 +216,44 @@ def test_wide_characters_take_two_columns() -> None:
     assert cut_to_width("abc", 3) == "abc"
     assert cut_to_width("abcd", 3) == "ab…"
     assert cut_to_width("宽宽宽", 4) == "宽…"
+
+
+def test_a_configuration_of_ones_own_is_a_try(file: StudyFile, capsys: pytest.CaptureFixture[str]) -> None:
+    progress = LineProgress(file, known=4, search="try")
+    progress.measured(search(4), CONFIG, complete(), is_feasible=True)
+    assert "trial 4 (try): " in capsys.readouterr().err
+
+
+def test_before_ray_starts_a_line_says_so() -> None:
+    said: list[str] = []
+
+    class Executor:
+        def run(self, source: object, slots: object) -> None:
+            said.append("runs")
+
+        def interrupt(self) -> None:
+            said.append("is cut")
+
+    announced = Announced(Executor(), said.append)
+    announced.run(None, Slots(1, 1))  # type: ignore[arg-type]  # the source is only handed on
+    announced.interrupt()
+    assert said == ["starting Ray, which takes some seconds ...", "runs", "is cut"]
+
+
+def test_more_than_the_space_has_is_said_before_the_run(space: Path) -> None:
+    """Of x in 1..4 and four modes two are ruled out: 14 valid ones, of which two are measured."""
+    file = load_study_file(space, parse_settings(("parameters.scale=1.0",)))
+    trials = [builders.trial(n, config={"x": n + 1, "mode": True, "scale": 1.0}) for n in range(2)]
+    record = builders.study(*trials, is_frozen=False)
+    assert too_few_left(file, record, 12) is None
+    assert too_few_left(file, record, 13) == (
+        "--more 13: 2 of 14 valid configurations are measured already, so only 12 can be added"
+    )
+    valid = [c for c in file.space.configs() if file.space.rejection(c) is None]
+    everything = [builders.trial(n, config=c) for n, c in enumerate(valid)]
+    said = too_few_left(file, builders.study(*everything, is_frozen=False), 1)
+    assert said is not None and said.endswith("none is left to search; widen the space, and add --new-space")
+
+
+def test_a_space_that_cannot_be_counted_is_never_called_exhausted(file: StudyFile) -> None:
+    assert too_few_left(file, builders.study(is_frozen=False), 10_000) is None

@@ -110,6 +110,35 @@ def test_a_person_reads_front_gain_recommendation_limits_failures_and_the_end(tu
         assert words in said.out, words
 
 
+def test_all_trials_are_one_table_with_the_columns_of_the_front(tuner: Tuner) -> None:
+    store(two_sided_study())
+    said = tuner("show", "built", "--all")
+    assert (said.code, said.err) == (0, "")
+    header, *rows = said.out.splitlines()
+    assert header.split("  ")[0].strip() == "trial" and "min val_loss_nats" in header
+    assert [row.split()[0] for row in rows] == ["0", "1", "2", "3", "4"]
+    assert "front, confirmed" in rows[1] and "baseline + x=2" in rows[1]
+    assert "failed (out_of_memory)" in rows[3]
+    assert "breaks a limit" in rows[4] and "limit not met" in rows[4]
+    assert "leave out OTHER" in tuner("show", "built", "--all", "--json").line
+
+
+def test_a_study_is_not_compared_with_itself_however_it_is_written(tuner: Tuner) -> None:
+    store(two_sided_study())
+    for other in ("built", "built@1"):
+        assert "are the same; name two studies" in tuner("show", "built", other).line
+
+
+def test_an_unconfirmed_member_of_the_front_says_why_and_how_to_confirm_it() -> None:
+    study = two_sided_study(notes={"finalists": 1})
+    text = shown(study)
+    assert (
+        "not confirmed: trial 2 (not among the 1 finalist); confirm all of the front with: "
+        "tuner run /spaces/space.yaml --set confirm.finalists=2"
+    ) in text
+    assert "confirm all" not in shown(two_sided_study(notes={"finalists": 1}, stopped_because=None))
+
+
 def test_only_parameters_that_varied_are_shown() -> None:
     text = shown(two_sided_study())
     assert "x=3 width=64" in text

@@ -18,6 +18,7 @@ from tuner.cli.text import (
     shown_measure,
     shown_number,
     shown_ratio,
+    shown_trial,
     shown_value,
     styled,
 )
@@ -125,3 +126,19 @@ def test_colour_is_for_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("NO_COLOR", "1")
     assert styled("x", "1", terminal) == "x"
     assert styled("x", "1") == "x"
+
+
+@pytest.mark.parametrize(
+    ("config", "shown"),
+    [
+        ({"precision": "bf16", "batch_size": 32}, "baseline + precision=bf16"),
+        ({"precision": "fp32", "batch_size": 32}, "precision=fp32 batch_size=32"),
+        ({"precision": "bf16", "batch_size": 64}, "precision=bf16 batch_size=64"),
+        ({"precision": "fp32", "batch_size": 32.0}, "baseline + batch_size=32.0"),
+    ],
+)
+def test_a_trial_is_what_differs_from_the_baseline_where_that_is_shorter(
+    config: dict[str, object], shown: str
+) -> None:
+    baseline = {"precision": "fp32", "batch_size": 32}
+    assert shown_trial(config, baseline, ["precision", "batch_size"]) == shown

@@ -22,6 +22,8 @@ def test_the_command_is_printed_for_the_store_in_this_folder(tuner: Tuner, workp
     assert words[words.index("--backend-store-uri") + 1] == f"sqlite:///{workplace / 'mlflow.db'}"
     assert words[words.index("--port") + 1] == "6001"
     assert words[words.index("--host") + 1] == "127.0.0.1"
+    assert words[words.index("--registry-store-uri") + 1] == words[words.index("--backend-store-uri") + 1]
+    assert {"PYTHONWARNINGS=ignore", "MLFLOW_LOGGING_LEVEL=WARNING"} <= set(words)
 
 
 def test_a_study_is_shown_on_the_store_that_it_was_logged_to(tuner: Tuner) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Tuner
+from tests.unit.cli.test_export import sealed
 from tuner.verification import Comparison, Verification
 
 DOCUMENT = {
@@ -41,7 +42,7 @@ def test_the_verdict_is_said_and_decides_the_exit_code(
 ) -> None:  # fmt: skip
     found = Verification((Comparison("speed", 100.0, low, high),))
     monkeypatch.setattr("tuner.verification.verify_document", lambda *given: found)
-    (workplace / "x.json").write_text(json.dumps(DOCUMENT))
+    (workplace / "x.json").write_text(json.dumps(sealed(DOCUMENT)))
     said = tuner("verify", "x.json")
     assert said.code == code
     assert all(word in said.out for word in words)

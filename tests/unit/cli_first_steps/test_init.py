@@ -101,7 +101,44 @@ def test_a_task_of_the_folder_is_found_and_its_defaults_are_the_baseline(tuner: 
     }  # fmt: skip
     assert [objective.metric for objective in file.objectives] == ["samples_per_s", "val_loss_nats"]
     assert {limit.metric for limit in file.constraints} == {"peak_memory_gib", "accuracy"}
-    assert "left at their defaults: task.heads" in Path("spirals.yaml").read_text()
+
+
+def test_what_stays_at_its_default_only_needs_its_comment_taken_away(tuner: Tuner, on: On) -> None:
+    on(SERVER)
+    Path("my_task.py").write_text(TASK)
+    assert tuner("init").code == 0
+    text = Path("spirals.yaml").read_text()
+    assert "  # task.heads: {min: 2, max: 8, scale: log2}" in text and "left at its default, 4" in text
+    Path("spirals.yaml").write_text(text.replace("  # task.heads", "  task.heads"))
+    file = loaded("spirals.yaml")
+    assert ends(file, "task.heads") == (2, 8, "log2")
+    assert file.baseline["task.heads"] == 4
+
+
+@pytest.mark.parametrize(
+    ("flag", "domain"),
+    [
+        ("--degree 6", (3, 12, "linear")),
+        ("--degree 8", (4, 16, "log2")),
+        ("--degree 1", (1, 2, "linear")),
+        ("--points 100", (52, 196, "linear")),
+    ],
+)
+def test_a_whole_number_is_tried_from_half_to_double(
+    flag: str, domain: tuple[float, float, str], tuner: Tuner
+) -> None:
+    Path("run.py").write_text("")
+    assert tuner("init", "--run", f"python run.py {flag}").code == 0
+    file = loaded("run.yaml")
+    assert ends(file, flag.split()[0].lstrip("-")) == domain
+    assert file.warnings == (), "the value of today is one of those that are tried"
+
+
+def test_a_wide_format_is_tried_against_a_narrower_one(tuner: Tuner, on: On) -> None:
+    on(SERVER)
+    Path("run.py").write_text("")
+    assert tuner("init", "--run", "python run.py --dtype float64").code == 0
+    assert values(loaded("run.yaml"), "dtype") == ["float64", "float32", "bfloat16"]
 
 
 def test_several_tasks_in_the_folder_are_named_and_none_is_guessed(tuner: Tuner) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.cli.conftest import Tuner
+from tests.unit.cli.stored import store, two_sided_study
 from tests.unit.cli.test_surface import HEAVY
 from tuner.cli import VERBS
 from tuner.cli.options import SHIPPED_SPACES
@@ -54,6 +55,50 @@ def test_bash_is_offered_verbs_options_and_choices(line: str, offered: list[str]
     )  # fmt: skip
     assert (done.returncode, done.stderr) == (0, "")
     assert [answer.partition(",")[2] for answer in done.stdout.split()] == offered
+
+
+def offered_by_bash(line: str, workplace: Path) -> list[str]:
+    """What bash is offered at the end of the line; an entry of another type than plain keeps its type."""
+    asked = {"_TUNER_COMPLETE": "bash_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    program = (
+        "import sys\nfrom tuner.cli import main\ntry: main()\n"
+        f"finally: assert not [m for m in {HEAVY} if m in sys.modules]"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True, text=True, cwd=workplace, env={**os.environ, **asked}, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "")
+    return [answer.removeprefix("plain,") for answer in done.stdout.splitlines() if answer]
+
+
+def test_space_files_and_shipped_names_are_offered_for_a_space(workplace: Path) -> None:
+    (workplace / "mine.yaml").touch()
+    (workplace / "notes.txt").touch()
+    (workplace / "deep").mkdir()
+    (workplace / "deep" / "other.yml").touch()
+    shipped = sorted(path.stem for path in SHIPPED_SPACES.glob("*.yaml"))
+    assert offered_by_bash("tuner run ", workplace) == ["dir,", "mine.yaml", *shipped]
+    assert offered_by_bash("tuner check q", workplace) == ["dir,q", "quickstart"]
+    assert offered_by_bash("tuner check deep/", workplace) == ["dir,deep/", "deep/other.yml"]
+    assert offered_by_bash("tuner check nowhere/", workplace) == ["dir,nowhere/"]
+
+
+@pytest.mark.parametrize("verb", ["show", "try", "ui", "log"])
+def test_the_studies_of_the_records_are_offered_where_a_verb_wants_one(verb: str, workplace: Path) -> None:
+    for name, records in (("first", "tuner.db"), ("fast", "tuner.db"), ("elsewhere", "other.db")):
+        store(two_sided_study(name=name), workplace / records)
+    assert offered_by_bash(f"tuner {verb} ", workplace) == ["fast", "first"]
+    assert offered_by_bash(f"tuner {verb} fi", workplace) == ["first"]
+    assert offered_by_bash(f"tuner {verb} --records other.db ", workplace) == ["elsewhere"]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"no database", b"SQLite format 3\0"])
+def test_records_that_cannot_be_read_offer_nothing(content: bytes | None, workplace: Path) -> None:
+    if content is not None:
+        (workplace / "tuner.db").write_bytes(content)
+    assert offered_by_bash("tuner show ", workplace) == []
+    assert (content is None) == (not (workplace / "tuner.db").exists())
 
 
 @pytest.mark.parametrize("arguments", [["init", "-o", "-"], ["schema"], ["completion", "zsh"]])

@@ -48,6 +48,32 @@ def test_a_program_that_does_nothing_gives_its_time_and_memory(run_command: RunC
     assert {"startup_s", "measured_s"} <= measurement.phases.keys()
 
 
+def test_output_without_end_is_looked_through_to_its_last_line_and_the_log_stops_at_its_cap(
+    make_spec: MakeSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("trials.command.process.LONGEST_LOG_BYTES", 2**20)
+    log = os.open(tmp_path / "log", os.O_WRONLY | os.O_CREAT)
+    code = (
+        "print('x' * 2**16 + chr(10), end='') or [print('y' * 2**16) for _ in range(40)]; print('f1 = 0.5')"
+    )
+    stdout = os.dup(1)
+    os.dup2(log, 1)
+    try:
+        context = TrialContext(
+            make_spec({"run": python(code), "metrics": {"patterns": {"f1": "f1 = (.*)"}}}, wanted=("f1",)),
+            time.monotonic(),
+        )
+        measurement = run(context)
+        context.close()
+    finally:
+        os.dup2(stdout, 1)
+        os.close(stdout)
+        os.close(log)
+    assert measurement.metrics["f1"].value == 0.5
+    assert (tmp_path / "log").stat().st_size == 2**20
+    assert any("not all in the log: more than 1 MiB" in warning for warning in measurement.warnings)
+
+
 def test_with_a_gpu_the_peak_of_device_memory_is_not_made_up(run_command: RunCommand) -> None:
     measurement = run_command({"run": ["true"]}, gpus=("0",), wanted=("peak_memory_gib",))
     assert measurement.failure_kind is FailureKind.MISSING_METRIC

@@ -3,12 +3,13 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from itertools import combinations
 
 import pytest
 
 from dashboards.chart import Mark, chart_of
 from dashboards.figures import best_so_far, pair_figure
-from dashboards.framing import axis_range, labels, outside
+from dashboards.framing import _bars, _box, _overlap, axis_range, labels, outside
 from dashboards.plots import front_html, front_png
 from tests.unit.tracking import example
 from trials.contract import FailureKind
@@ -72,13 +73,28 @@ def test_the_staircase_bounds_what_the_front_dominates(result: StudyResult) -> N
         assert before[0] == after[0] or before[1] == after[1], "only upright and level steps"
 
 
-def test_labels_do_not_cover_each_other_when_many_points_crowd() -> None:
+def test_every_member_of_the_front_is_named_even_where_many_crowd() -> None:
     trials = [
-        example.trial(n, [example.run(n, example.numbers(1e4 + 10 * n, 2.3 - 1e-4 * n))], micro_batch_size=n)
+        example.trial(n, [example.run(n, example.numbers(1e4 + 10 * n, 2.3 + 1e-4 * n))], micro_batch_size=n)
         for n in range(30)
     ]
     chart = chart_of(judge(example.study(trials)))
-    assert len(labels(chart, 0, 1)) < 9
+    named = {label.dot.trial: label.text for label in labels(chart, 0, 1)}
+    assert named.keys() == {chart.dots[i].trial for i in chart.front} | {0}
+    assert any(text == str(number) for number, text in named.items()), "no room for words: the number alone"
+
+
+def test_a_label_stands_clear_of_the_bars_where_there_is_room(result: StudyResult) -> None:
+    chart = chart_of(result)
+    bars = [bar for dot in chart.dots if dot.mark is not Mark.OTHER for bar in _bars(chart, dot, 0, 1)]
+    placed = labels(chart, 0, 1)
+    boxes = [_box(chart, one.dot, 0, 1, (one.right, one.up), 0.0078 * len(one.text)) for one in placed]
+    assert not any(_overlap(box, bar) for box in boxes for bar in bars)
+    assert not any(_overlap(a, b) for a, b in combinations(boxes, 2))
+
+
+def test_the_plot_fits_the_pane_that_it_is_shown_in(result: StudyResult) -> None:
+    assert "window.innerHeight" in without_plotly(front_html(result))
 
 
 def test_one_trial_that_diverged_does_not_squeeze_the_front() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from dashboards.report import failure_groups, report_html, verdict
 from tests.unit.tracking import example
-from trials.contract import LOG_FILE
+from trials.contract import LOG_FILE, Purpose
 from tuner.comparison import Difference
 from tuner.records.rows import StudyRecord
 from tuner.results import StudyResult, judge
@@ -36,9 +36,7 @@ def test_the_headline_is_the_recommended_trial_with_its_gain_and_interval(
     best = result.recommended
     assert best is not None
     assert f"Use trial {best.trial}" in text_of(page) and best.reason in text_of(page)
-    assert re.search(
-        r"2\.11x \([\d.]+x to [\d.]+x\) tokens_per_s against the baseline: better", text_of(page)
-    )
+    assert re.search(r"x2\.11 \([\d.]+ to [\d.]+\) tokens_per_s against the baseline: better", text_of(page))
 
 
 def test_the_front_is_a_table_with_half_intervals(result: StudyResult, page: str) -> None:
@@ -120,3 +118,18 @@ def test_a_gain_is_judged_by_its_interval_and_the_better_direction(
     metric: str, low: float, high: float, expected: str, result: StudyResult
 ) -> None:
     assert verdict(Difference((low + high) / 2, low, high, True, "made up"), metric, result) == expected
+
+
+def test_a_kept_baseline_is_the_headline_with_the_nearest_trials() -> None:
+    base = example.usual_trials()[0]
+    values = [example.numbers(11_800 * k, 2.31 * k) for k in (0.997, 1.005, 1.0)]
+    alike = [example.run(1, row, Purpose.CONFIRM, i) for i, row in enumerate(values)]
+    result = judge(example.study([base, example.trial(1, alike, precision="bf16")]))
+    page = text_of(report_html(result.record, result))
+    assert "Keep what you run: nothing better is certain" in page
+    assert "Nearest: trial 1 (bf16): tokens_per_s within noise" in page
+
+
+def test_a_limited_metric_that_is_no_objective_has_a_column_with_its_verdict(page: str) -> None:
+    assert "peak_memory_gib (limit)" in text_of(page)
+    assert re.search(r"± [\d.]+ GiB met", text_of(page))

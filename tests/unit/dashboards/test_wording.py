@@ -21,9 +21,10 @@ def test_two_digits_of_a_large_spread_are_no_power_of_ten() -> None:
     assert number_text(143.2, 2) == "140" and number_text(0.0134, 2) == "0.013"
 
 
-def test_a_large_gain_is_a_factor_and_a_small_one_a_percentage() -> None:
-    assert gain_text(Difference(2.11, 2.05, 2.17, True, "")) == "2.11x (2.05x to 2.17x)"
-    assert gain_text(Difference(1.032, 1.029, 1.035, True, "")) == "+3.2% (+2.9% to +3.5%)"
+def test_every_ratio_is_a_factor_with_more_digits_near_1() -> None:
+    assert gain_text(Difference(2.11, 2.05, 2.17, True, "")) == "x2.11 (2.05 to 2.17)"
+    assert gain_text(Difference(1.032, 1.029, 1.035, True, "")) == "x1.0320 (1.0290 to 1.0350)"
+    assert gain_text(Difference(2.3, 2.25, 2.36, True, "")) == "x2.30 (2.25 to 2.36)"
     assert gain_text(Difference(-0.02, None, None, False, "")) == "-0.02, interval unknown"
 
 

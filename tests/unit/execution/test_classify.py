@@ -12,6 +12,7 @@ from tests.faults.processes import job
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, TrialSpec
 from trials.metrics import Key
 from tuner.execution.classify import Report, log_tail, measurement_of
+from tuner.execution.cut import ask_to_cut
 
 CLEAN = Report("exit", 0, peak_bytes=2**30)
 
@@ -124,6 +125,16 @@ def test_a_clean_end_without_a_result_says_so_with_the_end_of_the_log(spec: Tria
     assert measurement.message.endswith("one\ntwo")
 
 
+def test_a_trial_that_deleted_its_own_folder_is_told_so(spec: TrialSpec) -> None:
+    spec.trial_dir.rmdir()
+    measurement = measurement_of(Report("exit", 1), spec)
+    assert measurement.failure_kind is FailureKind.CRASH
+    assert measurement.message == (
+        f"its folder {spec.trial_dir} was deleted while it ran, and its log and result with it; "
+        "the program may empty that folder, never remove it"
+    )
+
+
 VALID = json.loads(Measurement(Outcome.COMPLETE, metrics={"score": MetricValue(1.0, "1", n=1)}).to_json())
 
 
@@ -204,5 +215,38 @@ def test_every_reason_of_the_guardian_has_a_meaning(spec: TrialSpec) -> None:
 
     for reason in REASONS:
         measurement = measurement_of(Report(reason, -15, message="no such file"), spec)
-        assert measurement.failure_kind is not None
+        assert (measurement.outcome is Outcome.PRUNED) == (reason == "cut")
+        assert (measurement.failure_kind is None) == (reason == "cut")
         assert measurement.message
+
+
+def staged(spec: TrialSpec, *lines: str) -> None:
+    (spec.trial_dir / "events.jsonl").write_text("\n".join(lines))
+
+
+STAGE = {
+    "event": "stage",
+    "fraction": 0.1,
+    "metrics": {"score": {"value": 3.0, "unit": "1", "n": 5, "low": 2.5, "high": 3.5, "method": "mean"}},
+    "steady": ["score"],
+    "contaminated": None,
+}
+
+
+def test_a_trial_that_was_cut_is_pruned_with_the_reason_and_what_it_had_reported(spec: TrialSpec) -> None:
+    staged(spec, '{"event": "phase", "name": "warmup_s"}', json.dumps(STAGE), '{"event": "stage", "fra')
+    ask_to_cut(spec.trial_dir, "score 3: beaten by trial 1")
+    measurement = measurement_of(Report("cut", -9, peak_bytes=2**30), spec)
+    assert (measurement.outcome, measurement.failure_kind) == (Outcome.PRUNED, None)
+    assert measurement.message == "score 3: beaten by trial 1"
+    score = measurement.metrics["score"]
+    assert (score.value, score.flags, score.method) == (3.0, ("partial",), "mean, 10% of the run done")
+    assert [stage["fraction"] for stage in measurement.facts["stages"]] == [0.1]
+
+
+def test_a_trial_that_ended_by_itself_keeps_its_stages_beside_its_result(spec: TrialSpec) -> None:
+    write(spec)
+    staged(spec, json.dumps(STAGE) + "\n", "[1, 2]\n", json.dumps({**STAGE, "fraction": 7}) + "\n")
+    measurement = measurement_of(CLEAN, spec)
+    assert measurement.metrics["score"].value == 1.5
+    assert [stage["fraction"] for stage in measurement.facts["stages"]] == [0.1]

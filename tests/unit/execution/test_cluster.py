@@ -1,9 +1,13 @@
 """What a cluster cannot run is refused before anything is asked of it."""
 
+import sys
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tuner.execution import cluster
 from tuner.execution.cluster import refuse_what_no_node_has
 from tuner.execution.protocol import ExecutionError, Slots
 
@@ -56,3 +60,39 @@ def test_slots_that_do_not_fit_are_refused_with_what_would(
 ) -> None:
     with pytest.raises(ExecutionError, match=expected):
         refuse_what_no_node_has("host:1", slots, nodes)
+
+
+@pytest.mark.parametrize(
+    ("problem", "said"),
+    [
+        (
+            Exception("The current node timed out during startup.\nmore"),
+            "The current node timed out during startup.",
+        ),
+        (OSError(28, "No space left on device"), "[Errno 28] No space left on device"),
+        (AssertionError(), "AssertionError"),
+    ],
+)
+def test_a_ray_that_does_not_start_is_said_in_one_line_whatever_it_raises(
+    problem: Exception, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def init(**_: Any) -> None:
+        raise problem
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    with pytest.raises(ExecutionError) as caught:
+        cluster._start(None, Slots(1, cpus=1), tmp_path)
+    assert str(caught.value) == f"cannot start a Ray of our own: {said}"
+
+
+def test_a_ray_that_was_too_slow_is_started_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[dict[str, Any]] = []
+
+    def init(**given: Any) -> None:
+        calls.append(given)
+        if len(calls) < 3:
+            raise Exception("The current node timed out during startup.")
+
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
+    cluster._start(None, Slots(1, cpus=1), tmp_path)
+    assert len(calls) == 3

@@ -139,6 +139,33 @@ def test_what_forks_twice_and_leads_its_own_session_is_ended_too(guard: Any, tmp
     assert not is_running(int((tmp_path / "daemon").read_text()))
 
 
+DAEMON_AT_WORK = """
+import os, sys, time
+sys.path.insert(0, {repository!r})
+from trials.measurement.load import load_now
+before = load_now()
+if os.fork() == 0:
+    os.setsid()
+    if os.fork() == 0:
+        while time.process_time() < 0.3:
+            pass
+        open("worked", "w").close()
+    os._exit(0)
+os.wait()
+while not os.path.exists("worked"):
+    time.sleep(0.01)
+print(load_now().own_s - before.own_s, file=open("own", "w"))
+"""
+
+
+def test_the_work_of_a_daemon_that_the_trial_forked_twice_counts_as_the_trial_s_own(
+    guard: Any, tmp_path: Path
+) -> None:
+    repository = str(Path(guardian.__file__).parents[2])
+    assert guard(*python(DAEMON_AT_WORK.format(repository=repository))).report()["returncode"] == 0
+    assert float((tmp_path / "own").read_text()) > 0.25
+
+
 def test_the_supervisor_s_end_ends_the_trial(guard: Any) -> None:
     guarded = guard("sleep", "100")
     trial = guarded.trial()

@@ -119,3 +119,19 @@ def test_reading_rows_and_errors_loads_no_database_library() -> None:
     program = "import sys, tuner.records.rows, tuner.records.errors; print('sqlalchemy' in sys.modules)"
     found = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert found.stdout == "False\n"
+
+
+def test_records_of_the_first_version_are_brought_up_to_date_and_lose_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "tuner.db"
+    with Records.open(place) as records:
+        create(records)
+        records.add_trial("lm", {"x": 1}, "random")
+    with sqlite3.connect(place) as old:
+        old.execute("ALTER TABLE tuner_trial DROP COLUMN forecast")
+        old.execute("UPDATE tuner_schema SET version = 1")
+    old.close()
+    with Records.open(place, must_exist=True) as records:
+        (trial,) = records.study("lm").trials
+        assert (trial.config, trial.proposed_by, trial.forecast) == ({"x": 1}, "random", None)
+    with Records.open(place, must_exist=True) as again:  # and once is enough
+        assert len(again.study("lm").trials) == 1

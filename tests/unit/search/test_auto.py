@@ -58,14 +58,28 @@ def test_the_best_of_640_is_found_in_40_trials() -> None:
 
 def test_the_first_trials_spread_and_try_the_neighbours_of_the_baseline() -> None:
     proposals = run(lambda n, c: Observation(n, c, Outcome.COMPLETE, values=(loss(c),)), SPREAD_TRIALS + 2)
-    assert [p.reason for p in proposals] == ["neighbour of the baseline", "spread"] * 3 + [
-        "neighbour of the baseline",
-        "model",
-        "model",
-    ]
+    reasons = [p.reason for p in proposals]
+    assert reasons[:7] == ["neighbour of the baseline", "spread"] * 3 + ["neighbour of the baseline"]
+    assert set(reasons[7:]) <= {"explore", "exploit"}
     baseline = searched().configure({})
     near = [p.config for p in proposals if p.reason == "neighbour of the baseline"]
     assert all(sum(config[name] != baseline[name] for name in baseline) == 1 for config in near)
+
+
+def test_a_proposal_says_what_the_model_expects() -> None:
+    def result(number: int, config: Config) -> Observation:
+        return Observation(number, config, Outcome.COMPLETE, values=(100.0 / loss(config), loss(config)))
+
+    proposals = run(result, 40, (THROUGHPUT, LOSS))
+    assert all(p.expected is None and p.probability_ok is None for p in proposals[: SPREAD_TRIALS - 1])
+    late = proposals[20:]
+    assert all(p.expected is not None and p.probability_ok == 1.0 for p in late)
+    inside = 0
+    for p in late:
+        expected = (p.expected or {})[LOSS.metric]
+        assert expected.low <= expected.value <= expected.high
+        inside += expected.low <= loss(p.config) <= expected.high
+    assert inside >= 0.7 * len(late)
 
 
 def test_a_region_that_fails_is_left_alone() -> None:
@@ -78,17 +92,17 @@ def test_a_region_that_fails_is_left_alone() -> None:
     assert sum(p.config["batch"] >= 32 for p in proposals[20:]) <= 5
 
 
-def test_a_limit_is_learned_from_how_far_it_is_broken() -> None:
+def test_the_best_at_the_edge_of_a_limit_is_found() -> None:
     def result(number: int, config: Config) -> Observation:
         over = config["batch"] * (1 + config["workers"]) - 64.0
         return Observation(
             number, config, Outcome.COMPLETE, values=(float(config["batch"]),), violations=(over,)
         )
 
-    proposals = run(result, 40, (THROUGHPUT,))
-    late = proposals[20:]
-    assert sum(result(0, p.config).is_feasible for p in late) >= 12
-    assert max(p.config["batch"] for p in proposals if result(0, p.config).is_feasible) == 64
+    for seed in range(2):  # 5 of the 640 are the best: 40 by chance find one in a quarter of all studies
+        proposals = run(result, 40, (THROUGHPUT,), seed=seed)
+        told = [result(0, p.config) for p in proposals]
+        assert max(o.config["batch"] for o in told if o.is_feasible) == 64
 
 
 def test_the_cheaper_of_equals_is_tried_first() -> None:

@@ -73,3 +73,13 @@ def test_violations_are_told_in_units_of_the_largest() -> None:
     told = [complete(0, 1.0, violations=(-4.0,)), complete(1, 1.0, violations=(2.0,)), failed(2)]
     told.append(complete(3, 1.0, violations=(math.inf,)))
     assert imputed_violations(history_of(told, (LOSS,)))[:, 0].tolist() == [-1.0, 0.5, 0.0, 1.0]
+
+
+def test_a_trial_that_was_cut_short_has_not_failed_and_its_guesses_stand_for_its_values() -> None:
+    cut = Observation(3, {"x": 3}, Outcome.PRUNED, partial=(50.0, 3.0), errors=(1.0, 0.1))
+    history = history_of([complete(1, 100.0, 2.0, violations=(-1.0,)), cut], (THROUGHPUT, LOSS))
+    assert history.is_failed.tolist() == [False, False]
+    assert history.losses[1].tolist() == [-50.0, 3.0]
+    assert np.isnan(history.violations[1]).all()
+    assert history.is_feasible.tolist() == [True, False]
+    assert history.front() == [0]

@@ -26,7 +26,7 @@ def test_wandb_wandb_1129_a_number_with_an_exponent_is_a_number(load: Load, refu
     assert values == [1e-4, 3e-4, 1e5]
     assert all(type(value) is float for value in values)
     said = refuse('parameters: {task.learning_rate: ["1e-4", 3E-4]}\n')
-    assert said == "space.yaml:1: task.learning_rate=1e-4 must be float; write 1e-4 without quotes"
+    assert said == "space.yaml:1: task.learning_rate=1e-4 must be a number; write 1e-4 without quotes"
 
 
 def test_fcp_indi_c_pac_2204_on_and_off_stay_words(load: Load, refuse: Refuse) -> None:
@@ -35,7 +35,9 @@ def test_fcp_indi_c_pac_2204_on_and_off_stay_words(load: Load, refuse: Refuse) -
     assert "activation_checkpointing=on is not one of none, selective, full" in refuse(
         "parameters: {activation_checkpointing: [on, off]}\n"
     )
-    assert "pin_memory=off must be bool; write false" in refuse("parameters: {pin_memory: [on, off]}\n")
+    assert "pin_memory=off must be true or false; write false" in refuse(
+        "parameters: {pin_memory: [on, off]}\n"
+    )
 
 
 def test_wandb_wandb_1323_words_in_quotes_are_never_booleans(load: Load) -> None:

@@ -6,6 +6,8 @@ from tests.unit.space.conftest import Load, Refuse
 from trials.metrics import Direction
 from tuner.objectives import Constraint, LimitKind, Objective
 from tuner.space.model import Selection
+from tuner.space.parse_goals import example_objectives
+from tuner.space.vocabulary import Vocabulary
 
 
 def test_directions_come_from_the_catalogue_or_from_the_file(load: Load) -> None:
@@ -170,3 +172,14 @@ def test_selection_by_rule_or_by_metric_within_others(load: Load) -> None:
 )
 def test_a_selection_that_cannot_be_is_refused(refuse: Refuse, selection: str, said: str) -> None:
     assert said in refuse(f"selection: {selection}\n")
+
+
+def test_missing_objectives_are_proposed_from_what_the_workload_reports() -> None:
+    def example(*metrics: str) -> str:
+        return example_objectives(Vocabulary(metrics=metrics))
+
+    assert example("samples_per_s", "accuracy") == "write objectives: [samples_per_s, accuracy]"
+    assert example("wall_time_s", "f1") == (
+        "write objectives: [wall_time_s, {metric: f1, direction: maximize}]"
+    )
+    assert example_objectives(Vocabulary()) == "write objectives: [tokens_per_s, val_loss_nats]"

@@ -32,6 +32,8 @@ def test_settings_are_read_and_the_rest_has_defaults(load: Load) -> None:
     assert study.confirm == ConfirmSettings(0, 2, 5)
     assert study.tracking == TrackingSettings("sqlite:///other.db", "mine")
     assert load("budget: {trials: 3}\n").budget == Budget(trials=3)
+    assert load("search: {cut_short: false}\n").search == SearchSettings(cut_short=False)
+    assert load("search: {seed: 1}\n").search.cut_short
     assert load("tracking: {mlflow: null}\n").tracking.mlflow is None
     assert load("keep: {trial_folders: 20}\n").keep == KeepSettings(20)
     assert load("keep: {trial_folders: all}\n").keep == KeepSettings() == load("budget: {trials: 3}\n").keep
@@ -50,7 +52,10 @@ def test_a_slot_is_the_machine_shared_out_where_the_file_does_not_say(load: Load
 
 def test_more_than_the_machine_has_is_reported(load: Load) -> None:
     warnings = load("resources: {cpus: 3}\nsearch: {concurrent_trials: 2}\n", cpus=4).warnings
-    assert "resources.cpus=3 for 2 trials at once, this machine has 4" in warnings[0]
+    assert (
+        "resources.cpus=3 for each of 2 trials at once, and this machine has 4: fewer run at once"
+        in warnings[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -73,6 +78,10 @@ def test_more_than_the_machine_has_is_reported(load: Load) -> None:
         ("search: {sampler: 3}", "search.sampler=3 is not a text"),
         ("resources: {memory: 6}", "resources.memory=6 has no unit; write 6 GiB"),
         ("resources: {memory: 6 min}", "is not a memory size"),
+        (
+            "resources: {memory: 1 B}",
+            "resources.memory=1 B is less than a trial's bare interpreter takes; write 16 MiB",
+        ),
         ("confirm: {finalists: -1}", "must be at least 0"),
         (
             "tracking: {mlflow: ./mlruns}",
@@ -190,3 +199,8 @@ def test_any_amount_is_read_or_refused(value: object) -> None:
             continue
         assert isinstance(amount, float)
         assert abs(amount) < float("inf")
+
+
+def test_one_trial_is_not_called_trials_at_once(load: Load) -> None:
+    (said,) = load("resources: {cpus: 8}\n", cpus=2).warnings
+    assert said.endswith("resources.cpus=8, and this machine has 2: tuner run refuses this on this machine")

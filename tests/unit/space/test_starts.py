@@ -63,6 +63,13 @@ def test_a_baseline_that_cannot_be_is_refused(refuse: Refuse, baseline: str, sai
     assert said in refuse(f"{PARAMETERS}baseline: {baseline}\n")
 
 
+def test_a_parameter_that_is_wrong_itself_is_not_called_unknown_where_it_has_a_value(refuse: Refuse) -> None:
+    wrong = "parameters: {micro_batch_size: {min: 5, max: 1}}\n"
+    starts = "baseline: {micro_batch_size: 2}\ntry_first: [{micro_batch_size: 3}]\n"
+    said = refuse(f"{wrong}{starts}")
+    assert said.count("\n") == 0 and "has its min above its max" in said
+
+
 def test_a_baseline_against_a_rule_is_refused_with_the_reason(refuse: Refuse) -> None:
     text = "parameters: {micro_batch_size: [8, 16]}\nrules: ['micro_batch_size < 16']\n"
     said = refuse(f"{text}baseline: {{micro_batch_size: 16}}\n")
@@ -136,3 +143,28 @@ def test_a_guess_that_cannot_run_is_refused(refuse: Refuse, guesses: str, said: 
         "parameters: {precision: [fp32, bf16], micro_batch_size: [8, 16]}\nrules: ['micro_batch_size < 16']\n"
     )
     assert said in refuse(f"{text}try_first: {guesses}\n")
+
+
+def test_a_mistyped_parameter_is_named_once_and_not_again_in_the_baseline(refuse: Refuse) -> None:
+    said = refuse("parameters: {task.widht: [32, 64]}\nbaseline: {task.width: 32, task.widht: 64}\n")
+    assert said == "space.yaml:1: task.widht is no parameter of toy; did you mean task.width?"
+
+
+@pytest.mark.parametrize(
+    ("domain", "value", "said"),
+    [
+        ("{min: 32, max: 64, scale: log2}", 48, "is between the values that are searched (32, 64)"),
+        ("{min: 10, max: 40, step: 10}", 25, "is between the values that are searched (20, 30)"),
+        ("{min: 10, max: 40, step: 10}", 50, "is outside the values that are searched (40)"),
+    ],
+)
+def test_a_baseline_off_the_grid_is_said(load: Load, domain: str, value: int, said: str) -> None:
+    study = load(f"parameters: {{micro_batch_size: {domain}}}\nbaseline: {{micro_batch_size: {value}}}\n")
+    (warning,) = study.warnings
+    assert warning.endswith(f"baseline.micro_batch_size={value} {said}")
+
+
+def test_a_baseline_on_the_grid_or_in_a_continuous_range_is_not_remarked_on(load: Load) -> None:
+    domains = "micro_batch_size: {min: 8, max: 64, scale: log2}, task.learning_rate: {min: 1e-4, max: 1e-2}"
+    start = "baseline: {micro_batch_size: 32, task.learning_rate: 1.5e-3}"
+    assert load(f"parameters: {{{domains}}}\n{start}\n").warnings == ()

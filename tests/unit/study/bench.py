@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -10,8 +11,20 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from trials.contract import SPEC_FILE, FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialSpec
+from trials.contract import (
+    EVENTS_FILE,
+    SPEC_FILE,
+    FailureKind,
+    Measurement,
+    MetricValue,
+    Outcome,
+    Purpose,
+    TrialSpec,
+)
 from trials.metrics import Direction, unit_of
+from trials.stages import STAGE, Stage, read_stages
+from tuner.execution.classify import STAGES
+from tuner.execution.cut import CUT_FILE, cut_short
 from tuner.execution.kept import keep_measurement
 from tuner.execution.protocol import Job, JobSource, Signal, Slots
 from tuner.launch import Ending, claimed, prepare_records, run_study, try_config
@@ -134,19 +147,22 @@ def limit(metric: str, kind: str, amount: float) -> Constraint:
 class FakeExecutor:
     """Slots that work on the fake clock. ``cut_at`` pulls the plug at that many-th step (counted in ``steps``).
 
-    Steps: a job was asked for, a job ended (its folder is written), its result was recorded.
+    ``stages`` are what a trial that is asked for them reports: seconds after its start, and the stage. Steps: a
+    job was asked for, a job ended (its folder is written), its result was recorded.
     """
 
     measure: Measure
     clock: Clock
     cut_at: int | None = None
     on_step: Callable[[FakeExecutor, JobSource], None] = lambda executor, source: None
+    stages: Callable[[TrialSpec], list[tuple[float, Stage]]] = lambda spec: []
     steps: int = 0
     taken: list[TrialSpec] = field(default_factory=list)
     most_at_once: int = 0
     is_interrupted: bool = False
     _nth: Counter[int] = field(default_factory=Counter)
     _running: list[tuple[float, Job, Measurement]] = field(default_factory=list)
+    _due: list[tuple[float, TrialSpec, Stage]] = field(default_factory=list)
 
     def interrupt(self) -> None:
         self.is_interrupted = True
@@ -173,6 +189,8 @@ class FakeExecutor:
         spec.trial_dir.mkdir(parents=True)  # fails where a folder would be used twice
         (spec.trial_dir / SPEC_FILE).write_text(spec.to_json(), encoding="utf-8")
         measurement = self.measure(spec, self._nth[spec.trial_number])
+        if spec.report_at:
+            self._due += [(self.clock.now_s + after_s, spec, stage) for after_s, stage in self.stages(spec)]
         self._running.append((self.clock.now_s + measurement.phases["wall_s"], job, measurement))
         self.most_at_once = max(self.most_at_once, len(self._running))
 
@@ -181,15 +199,36 @@ class FakeExecutor:
         first = min(self._running, key=lambda entry: entry[0])
         while self.clock.now_s < first[0]:
             self.clock.now_s = min(first[0], self.clock.now_s + 1.0)
+            self._report()
+            source.look()
+            if (cut := next((entry for entry in self._running if _is_cut(entry[1])), None)) is not None:
+                self._running.remove(cut)
+                self._hand_back(source, cut[1], self._pruned(cut[1].spec, cut[0] - self.clock.now_s, cut[2]))
+                return
             if self._must_stop(source):
                 self._cut(source)
                 return
         self._running.remove(first)
         _, job, measurement = first
+        self._hand_back(source, job, _with_stages(measurement, job.spec))
+
+    def _hand_back(self, source: JobSource, job: Job, measurement: Measurement) -> None:
         keep_measurement(job.spec, measurement)
         self._step(source)
         source.on_result(job, measurement)
         self._step(source)
+
+    def _report(self) -> None:
+        """Write the stages that are due into the events files."""
+        for _, spec, stage in [entry for entry in self._due if entry[0] <= self.clock.now_s]:
+            with (spec.trial_dir / EVENTS_FILE).open("a", encoding="utf-8") as events:
+                events.write(json.dumps({"event": STAGE, **stage.as_event()}) + "\n")
+        self._due = [entry for entry in self._due if entry[0] > self.clock.now_s]
+
+    def _pruned(self, spec: TrialSpec, left_s: float, whole: Measurement) -> Measurement:
+        stages, _ = read_stages(spec.trial_dir)
+        ran_s = whole.phases["wall_s"] - left_s
+        return _with_stages(replace(cut_short(spec.trial_dir, stages), phases={"wall_s": ran_s}), spec)
 
     def _cut(self, source: JobSource) -> None:
         while self._running:
@@ -214,16 +253,28 @@ class FakeExecutor:
         return [spec.config["x"] for spec in self.taken if spec.purpose is Purpose.SEARCH]
 
 
+def _is_cut(job: Job) -> bool:
+    return (job.spec.trial_dir / CUT_FILE).exists()
+
+
+def _with_stages(measurement: Measurement, spec: TrialSpec) -> Measurement:
+    """As an executor hands it back."""
+    stages = [stage.as_event() for stage in read_stages(spec.trial_dir)[0]]
+    return replace(measurement, facts={**measurement.facts, STAGES: stages}) if stages else measurement
+
+
 @dataclass
 class Notes:
     """A watcher that remembers."""
 
     phases: list[str] = field(default_factory=list)
+    details: dict[str, list[str]] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     measurements: list[tuple[Ticket, bool | None]] = field(default_factory=list)
 
     def phase(self, name: str, detail: str) -> None:
         self.phases.append(name)
+        self.details.setdefault(name, []).append(detail)
 
     def started(self, ticket: Ticket, config: Config) -> None:
         pass

@@ -18,6 +18,7 @@ from tests.unit.study.bench import (
     study_file,
 )
 from trials.contract import Purpose
+from tuner.loop.rounds_needed import confirm_runs
 from tuner.space.model import ConfirmSettings
 
 
@@ -106,14 +107,14 @@ def test_a_finalist_that_fails_when_confirmed_is_replaced_and_not_asked_again(be
 
 
 def test_replacing_ends(bench: Bench) -> None:
-    """Every finalist falls: at most three times as many as wanted are tried."""
+    """Every finalist falls: at most twice as many as wanted are tried."""
 
     def falls(spec, nth):
         is_confirmed = spec.purpose is Purpose.CONFIRM and spec.trial_number != 0
         return failed("crash") if is_confirmed else on_line(spec, nth)
 
     _, executor = bench.run(confirmed(finalists=2, x=30, trials=20), falls)
-    assert len({spec.trial_number for spec in confirmations(executor)} - {0}) == 6
+    assert len({spec.trial_number for spec in confirmations(executor)} - {0}) == 4
 
 
 def test_a_spoiled_run_of_a_round_is_taken_again_once_in_the_same_round(bench: Bench) -> None:
@@ -166,3 +167,20 @@ def test_rather_few_finalists_are_confirmed_than_many_begun(bench: Bench) -> Non
     begun = {spec.trial_number for spec in confirmations(executor)} - {0}
     assert len(begun) == 1
     assert all(ending.result.trial(number).is_confirmed for number in begun)
+
+
+def test_further_rounds_say_whom_they_replace(bench: Bench) -> None:
+    file = confirmed(finalists=1, x=5, trials=5)
+    bench.run(file, lucky(2, **{FAST: 50.0, LOSS: 3.0}))
+    first, *further = bench.notes.details["confirm"]
+    assert first.endswith("and the baseline, 3 interleaved rounds")
+    assert further and all("in place of" in said and "did not hold" in said for said in further)
+
+
+def test_the_runs_that_are_foretold_hold_the_runs_there_are(bench: Bench) -> None:
+    file = confirmed(finalists=1, x=5, trials=5)
+    _, executor = bench.run(file, lucky(2, **{FAST: 50.0, LOSS: 3.0}))
+    least, most = confirm_runs(file.confirm, 5, has_limits=False)
+    assert least < len(confirmations(executor)) <= most
+    _, executor = bench.run(replace(file, name="steady"))
+    assert len(confirmations(executor)) == least

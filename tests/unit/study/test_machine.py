@@ -93,3 +93,19 @@ def test_what_moves_numbers_is_compared_and_nothing_else(changed: dict, differen
 def test_what_one_side_does_not_know_is_no_difference() -> None:
     assert machine_differences(HERE, {}) == []
     assert machine_differences({}, HERE) == []
+
+
+def test_a_new_python_is_said_once_and_the_study_goes_on(bench: Bench) -> None:
+    def newer(spec, nth):
+        return replace(on_line(spec, nth), environment={**HERE, "python": "3.12.1"})
+
+    def older(spec, nth):
+        return replace(on_line(spec, nth), environment={**HERE, "python": "3.11.2"})
+
+    bench.run(FILE, older)
+    ending, _ = bench.run(MORE, newer)
+    assert ending.failure is None
+    said = [line for line in bench.notes.said if "taken to compare" in line]
+    assert said == [
+        "not quite the environment of the measurements before (python: was 3.11.2, now 3.12.1): taken to compare"
+    ]

@@ -20,8 +20,9 @@ from tests.unit.study.bench import (
     failed,
     gave,
 )
-from trials.contract import Measurement
+from trials.contract import Measurement, TrialSpec
 from tuner.execution.protocol import ExecutionError
+from tuner.export.reading import ExportError
 from tuner.verification import Verification, VerifyError, verify_document
 
 RUNS = {FAST: [100.0, 101.0, 99.0], LOSS: [2.0, 2.01, 1.99]}
@@ -128,13 +129,19 @@ def test_another_machine_is_warned_of(tmp_path: Path) -> None:
 
 
 def test_a_file_without_earlier_values_agrees_with_nothing(tmp_path: Path) -> None:
-    with pytest.raises(VerifyError, match="holds no earlier value of tokens_per_s, val_loss_nats"):
-        verified(tmp_path, in_turn(AS_EXPECTED, AS_EXPECTED), verify={"runs": {}})
+    with pytest.raises(ExportError, match="holds no earlier value of tokens_per_s, val_loss_nats"):
+        verified(tmp_path, _never, verify={"runs": {}})
 
 
-def test_one_earlier_value_alone_asks_for_a_confirmed_trial(tmp_path: Path) -> None:
-    with pytest.raises(VerifyError, match="export a confirmed trial"):
-        verified(tmp_path, in_turn(AS_EXPECTED, AS_EXPECTED), verify={"runs": {FAST: [100.0], LOSS: [2.0]}})
+def test_one_earlier_value_alone_asks_for_a_confirmed_trial_before_anything_is_measured(
+    tmp_path: Path,
+) -> None:
+    with pytest.raises(ExportError, match="export a confirmed trial"):
+        verified(tmp_path, _never, verify={"runs": {FAST: [100.0], LOSS: [2.0]}})
+
+
+def _never(spec: TrialSpec, nth: int) -> Measurement:
+    raise AssertionError("nothing should be measured")
 
 
 def test_the_slot_is_as_large_as_the_one_that_was_measured_in(tmp_path: Path) -> None:
@@ -144,7 +151,7 @@ def test_the_slot_is_as_large_as_the_one_that_was_measured_in(tmp_path: Path) ->
             super().run(source, slots)
 
     executor = Asked(in_turn(AS_EXPECTED, AS_EXPECTED), Clock())
-    one_core = document(environment={**HERE, "cores_held": [3]})
+    one_core = document(verify={"cpus": 1})
     verify_document(one_core, tmp_path, 60.0, print, executor)
     assert executor.slots.cpus == 1
 

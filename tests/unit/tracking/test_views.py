@@ -3,10 +3,11 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from tests.unit.tracking import example
-from trials.contract import FailureKind, MetricValue
+from trials.contract import FailureKind, MetricValue, Outcome
 from tuner.results import StudyResult, TrialResult, judge
 from tuner.tracking.notes import study_note, trial_note
 from tuner.tracking.views import MAX_PARAM_LENGTH, NOTE, StudyViews
@@ -36,7 +37,16 @@ def test_a_trial_shows_its_configuration_flat_and_its_values_with_their_interval
         and view.tags["tuner.on_front"] == "yes"
         and view.tags["tuner.confirmed"] == "yes"
     )
-    assert view.name == "005 ★ bf16, compile"
+    assert view.name == "005 ☆ bf16, compile"
+
+
+def test_a_trial_that_was_cut_short_shows_no_value_that_it_only_had_on_the_way() -> None:
+    trial = judged().trial(3)
+    on_the_way = MetricValue(3.0, "tokens/s", flags=("partial",))
+    run = replace(trial.measurements[-1], outcome=Outcome.PRUNED, metrics={"tokens_per_s": on_the_way})
+    view = view_of(replace(trial, outcome=Outcome.PRUNED, failure_kind=None, measurements=(run,)))
+    assert (view.status, view.tags["tuner.outcome"]) == ("FINISHED", "pruned")
+    assert "tokens_per_s" not in {point.name for point in view.points}
 
 
 def test_a_failed_trial_says_why_and_how_to_run_it_again() -> None:
@@ -129,3 +139,27 @@ def test_messages_come_out_of_the_pipe_as_they_went_in() -> None:
         line = encode(7, message)
         assert line.count(b"\n") == 1
         assert decode(line) == (7, message)
+
+
+def test_the_recommended_trial_has_a_mark_of_its_own() -> None:
+    result = judged()
+    assert result.recommended is not None
+    _, trials = StudyViews(result.record).closing(result)
+    marks = {view.trial: view.name.split()[1] for view in trials}
+    assert marks[result.recommended.trial] == "★"
+    assert {marks[n] for n in result.front if n != result.recommended.trial} == {"☆"}
+
+
+def test_starting_a_finished_study_again_does_not_make_its_run_longer() -> None:
+    result = judged()
+    later = replace(
+        result, record=replace(result.record, updated_at=result.record.updated_at + timedelta(days=1))
+    )
+    runs = [StudyViews(one.record).closing(one)[0] for one in (result, later)]
+    assert runs[0].ended_ms == runs[1].ended_ms
+
+
+def test_the_note_says_a_gain_once_and_truth_as_the_terminal_does() -> None:
+    note = study_note(judged())
+    assert note.lower().count("against the baseline") == 1
+    assert "compile=true" in note and "True" not in note

@@ -63,10 +63,10 @@ def test_parameters_of_a_task_are_read_from_its_source(training, task_file):
     knobs = training.knobs(section(path))
     assert knobs["task.rate"].default == 3e-3
     assert knobs["task.rate"].problem(1) is None
-    assert knobs["task.rate"].problem("x") == "must be float"
-    assert knobs["task.width"].problem(1.5) == "must be int"
+    assert knobs["task.rate"].problem("x") == "must be a number"
+    assert knobs["task.width"].problem(1.5) == "must be a whole number; write 1 or 2"
     assert knobs["task.act"].problem("tanh") == "is not one of relu, gelu"
-    assert knobs["task.deep"].problem(1) == "must be bool"
+    assert knobs["task.deep"].problem(1) == "must be true or false"
     assert knobs["task.free"].problem([1]) is None
     assert knobs["task.left"].problem(3) is None
     assert "task.height" not in knobs

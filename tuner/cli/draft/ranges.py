@@ -9,10 +9,18 @@ from typing import Any
 
 from tuner.space.yaml_source import read_scalar
 
-_LONG_FORMATS = {"fp32": "float32", "tf32": "tf32", "bf16": "bfloat16", "fp16": "float16"}
+_LONG_FORMATS = {
+    "fp64": "float64",
+    "fp32": "float32",
+    "tf32": "tf32",
+    "bf16": "bfloat16",
+    "fp16": "float16",
+}
 _SIZES = {"width", "hidden", "dim", "embed", "embd", "channels", "units"}
 _WORD = re.compile(r"-{0,2}[A-Za-z_](?:[\w./:-]*[\w./-])?|\.{0,2}/[\w./-]*", re.ASCII)
 _HUGE = 1e15
+_STEPS = 8
+"""Of a whole number about so many steps lie between it and its double."""
 _COUNTS = {"depth", "layer", "layers", "blocks"}
 
 
@@ -53,7 +61,18 @@ def of_any_number(today: Any) -> str | None:
     """A domain around a number whose name says nothing."""
     if not _is_number(today) or today <= 0:
         return None
-    return magnitudes(today) if isinstance(today, float) else doublings(today, down=1, up=1)
+    if isinstance(today, float):
+        return magnitudes(today)
+    is_power = today & (today - 1) == 0
+    return doublings(today, down=1, up=1) if is_power and today > 1 else _half_to_double(today)
+
+
+def _half_to_double(today: int) -> str:
+    """From half of it to twice, evenly, in steps that meet today's value."""
+    step = max(1, today // _STEPS)
+    low = today - step * ((today - max(1, today // 2)) // step)
+    high = today + step * (today // step)
+    return f"{{min: {low}, max: {high}{f', step: {step}' if step > 1 else ''}}}"
 
 
 def doublings(today: int, down: int, up: int) -> str:
@@ -101,5 +120,6 @@ def _readable(char: str) -> str:
 def _formats(today: str, precisions: Sequence[str]) -> str | None:
     is_long = today in _LONG_FORMATS.values()
     spellings = _LONG_FORMATS if is_long else {name: name for name in _LONG_FORMATS}
-    found = list(dict.fromkeys([today, *(spellings[name] for name in precisions)]))
+    offered = ["fp32", *precisions] if today == spellings["fp64"] else precisions
+    found = list(dict.fromkeys([today, *(spellings[name] for name in offered)]))
     return choices(found) if today in spellings.values() and len(found) > 1 else None

@@ -23,7 +23,7 @@ from trials.training.task_source import (
 from trials.workloads import workload
 from trials.workloads.training import TASK_METHODS
 from tuner.cli.draft.metrics import keys_in
-from tuner.cli.draft.ranges import around, choices, doublings, written
+from tuner.cli.draft.ranges import around, choices, doublings, of_any_number, written
 from tuner.cli.draft.text import Draft, Parameter, commented, study_name
 from tuner.cli.errors import CliError
 from tuner.cli.hardware import Hardware
@@ -139,13 +139,25 @@ def _metrics(source: TaskSource, unit: str) -> list[str]:
     return [speed, *(own if isinstance(own, list | tuple) else ()), Key.TRAIN_LOSS_NATS]
 
 
+def _kept(source: TaskSource, parameters: dict[str, Parameter]) -> Iterator[str]:
+    """What stays at its default, as lines that only need their # taken away."""
+    for name, parameter in source.parameters.items():
+        if f"task.{name}" in parameters:
+            continue
+        today = parameter.default
+        if today is UNREADABLE or today is None or isinstance(today, list | tuple | dict):
+            yield commented(f"task.{name}: [...]", "left at its default; write the values to try", 38)
+        else:
+            domain = of_any_number(today) or choices([today])
+            yield commented(f"task.{name}: {domain}", f"left at its default, {written(today)}", 38)
+
+
 def _ideas(source: TaskSource, parameters: dict[str, Parameter]) -> list[str]:
-    kept = [f"task.{name}" for name in source.parameters if f"task.{name}" not in parameters]
     compiler = (
         "" if shutil.which("g++") or shutil.which("clang++") else "; it needs a C++ compiler, such as g++"
     )
     return [
-        *([f"left at their defaults: {', '.join(kept)}"] if kept else []),
+        *_kept(source, parameters),
         f"compile: [false, true]                 # costs 10 s to a minute a trial, pays on long ones{compiler}",
         "activation_checkpointing: [none, full] # where memory is what limits the batch",
     ]

@@ -1,0 +1,41 @@
+"""Ctrl-C while an executor runs: a request that is met between two steps, never an exception within one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+INTERRUPTED = 130
+"""Exit code of a program that was ended by Ctrl-C."""
+
+
+@contextmanager
+def interruptible(*asks: Callable[[], None]) -> Iterator[None]:
+    """Ctrl-C (or SIGTERM) once: ``asks`` are called, safe in a signal handler, so that no new job starts and
+    what runs is cut; twice: the process ends at once (guardians then kill).
+
+    An exception instead could come while a lock of the executor is held, and wait for it for ever.
+    """
+    presses = 0
+
+    def on_signal(number: int, frame: FrameType | None) -> None:
+        nonlocal presses
+        presses += 1
+        if presses > 1:
+            os._exit(INTERRUPTED)
+        for ask in asks:
+            ask()
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    previous = {sig: signal.signal(sig, on_signal) for sig in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for sig, handler in previous.items():
+            signal.signal(sig, handler)
