@@ -133,7 +133,7 @@ def test_retrieval_ranks_each_document_among_all(tmp_path: Path) -> None:
     found = serve(tmp_path, api="openai_embeddings", model="m", quality={"retrieval": "pairs.jsonl"})
     assert found.outcome is Outcome.COMPLETE, found.message
     assert metric(found, "accuracy") == pytest.approx(2 / 3)
-    assert found.examples["reciprocal_rank"][:2] == (1.0, 1.0)
+    assert found.examples["mean_reciprocal_rank"][:2] == (1.0, 1.0)
 
 
 def test_a_function_of_the_users_own_asks_and_judges(tmp_path: Path) -> None:

@@ -41,19 +41,25 @@ def refuse_other_kinds(study: str, kind: str) -> None:
 
 
 def export_artifact(document: Mapping[str, Any], text: str, folder: Path) -> None:
-    """Build the document's configuration into the folder, with the document's text. CliError where it fails."""
+    """Build the document's configuration into the folder, with the document's text. CliError where it fails.
+
+    What was built so far goes when it fails, or is interrupted; the log of a failure stays.
+    """
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
     click.echo("building the artifact", err=True)
-    measurement = _built(document, work)
-    if measurement is None:
+    try:
+        measurement = _built(document, work)
+    except BaseException:
         shutil.rmtree(work)
-        raise CliError("interrupted", ExitCode.INTERRUPTED)
+        raise
+    built = work / "trial" / BUILT_FOLDER
     if measurement.outcome is not Outcome.COMPLETE:
+        shutil.rmtree(built, ignore_errors=True)
         raise CliError(
-            f"--to artifact: {measurement.failure_kind}: {measurement.message}; log: {work / 'trial' / LOG_FILE}",
+            f"--to {ARTIFACT}: {measurement.failure_kind}: {measurement.message}; "
+            f"log: {work / 'trial' / LOG_FILE}",
             ExitCode.STUDY_FAILED,
         )
-    built = work / "trial" / BUILT_FOLDER
     (built / DOCUMENT_FILE).write_text(text, encoding="utf-8")
     if folder.exists():
         folder.rmdir()
@@ -61,7 +67,7 @@ def export_artifact(document: Mapping[str, Any], text: str, folder: Path) -> Non
     shutil.rmtree(work)
 
 
-def _built(document: Mapping[str, Any], work: Path) -> Measurement | None:
+def _built(document: Mapping[str, Any], work: Path) -> Measurement:
     from tuner.aside import run_aside
     from tuner.execution.protocol import ExecutionError
     from tuner.verification import slot_of
@@ -70,7 +76,7 @@ def _built(document: Mapping[str, Any], work: Path) -> Measurement | None:
     spec = TrialSpec(
         study=document["study"],
         trial_number=document["trial"],
-        measurement_id="artifact",
+        measurement_id=ARTIFACT,
         purpose=Purpose.VERIFY,
         workload=basis["workload"],
         config=basis["parameters"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
@@ -11,7 +12,7 @@ from typing import Any
 
 import click
 
-from trials.contract import Measurement, Outcome, Purpose
+from trials.contract import EVENTS_FILE, LOG_FILE, Measurement, Outcome, Purpose
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.table import table, terminal_width
 from tuner.space.model import StudyFile
@@ -27,7 +28,7 @@ def show_sensitivity(file: StudyFile, precision: str, as_json: bool) -> int:
     config.pop("keep_high_precision", None)
     _refuse_what_cannot_run(file, config)
     facts = _measured(file, config).facts
-    click.echo(json.dumps(_plain(facts), indent=2) if as_json else _page(facts))
+    click.echo(json.dumps(_plain(facts), indent=2) if as_json else _page(facts, precision))
     return ExitCode.DONE
 
 
@@ -59,42 +60,45 @@ def _measured(file: StudyFile, config: Mapping[str, Any]) -> Measurement:
     ticket = Ticket(0, Purpose.BASELINE, file.search.seed)
     spec = trial_spec(file, ticket, file.baseline, "sensitivity", folder / "trial")
     spec = replace(spec, config=dict(config), timeout_s=None, wanted=())  # nothing is judged
-    click.echo(f"ranking layers; progress: {folder / 'trial'}/events.jsonl", err=True)
+    click.echo(f"ranking layers; progress: {spec.trial_dir / EVENTS_FILE}", err=True)
     try:
         measurement = run_aside(PROGRAM, spec, replace(slots_of(file), count=1))
-    except ExecutionError as problem:
-        raise CliError(str(problem), ExitCode.STUDY_FAILED) from problem
-    if measurement is None:
-        raise CliError("interrupted", ExitCode.INTERRUPTED)
+    except BaseException as problem:
+        shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(problem, ExecutionError):
+            raise CliError(str(problem), ExitCode.STUDY_FAILED) from problem
+        raise
     if measurement.outcome is not Outcome.COMPLETE:
         raise CliError(
-            f"{measurement.failure_kind}: {measurement.message}; log: {folder / 'trial'}",
+            f"{measurement.failure_kind}: {measurement.message}; log: {spec.trial_dir / LOG_FILE}",
             ExitCode.STUDY_FAILED,
         )
-    _delete(folder)
+    shutil.rmtree(folder, ignore_errors=True)
     return measurement
 
 
-def _delete(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)
-
-
-def _page(facts: Mapping[str, Any]) -> str:
-    metric = facts["metric"]
+def _page(facts: Mapping[str, Any], precision: str) -> str:
+    metric, layers = facts["metric"], facts["layers"]
     rows = [
-        [layer["layer"], f"{layer['quality_lost']:+.4g}", f"{layer['output_error']:.3g}"]
-        for layer in facts["layers"]
+        [
+            layer["layer"],
+            f"{float(layer['quality_lost']):+.4g}",  # an infinity comes as the word inf
+            f"{float(layer['quality_lost_low']):+.2g} to {float(layer['quality_lost_high']):+.2g}",
+            f"{float(layer['output_error']):.3g}",
+        ]
+        for layer in layers
     ]
-    worst = [layer["layer"] for layer in facts["layers"]][:_SHOWN_CANDIDATES]
-    candidates = [worst[:count] for count in range(len(worst) + 1)]
+    decided = sum(layer["is_decided"] for layer in layers)
+    worst = [layer["layer"] for layer in layers][:_SHOWN_CANDIDATES]
+    choices = {"none": None, **{f"worst_{n + 1}": worst[: n + 1] for n in range(len(worst))}}
+    said = ", ".join(f"{label}: {json.dumps(value)}" for label, value in choices.items())
     return "\n".join(
         [
-            table(rows, ["quantised alone", f"{metric} lost", "output error"], terminal_width()),
-            f"{metric} of the float32 reference: {facts['reference_quality']:.4g} on {facts['examples']} examples; "
-            f"one example is {1 / facts['examples']:.2g}",
-            f"candidates: keep_high_precision: {json.dumps(candidates)}",
+            table(rows, ["quantised alone", f"{metric} lost", "interval", "output error"], terminal_width()),
+            f"{metric} of float32: {facts['reference_quality']:.4g} on {facts['examples']} examples; that quality is "
+            f"lost is sure for {decided} of {len(layers)} layers, the others are in the order of their output error",
+            "to search which layers are worth keeping, add to parameters:",
+            f"  keep_high_precision: {{choices: {{{said}}}, when: \"precision == '{precision}'\"}}",
         ]
     )
 
@@ -102,8 +106,7 @@ def _page(facts: Mapping[str, Any]) -> str:
 def _plain(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Keys are public API; a layer whose outputs were not finite has null."""
     layers = [
-        {key: None if value in ("inf", float("inf")) else value for key, value in layer.items()}
-        for layer in facts["layers"]
+        {key: None if value == "inf" else value for key, value in layer.items()} for layer in facts["layers"]
     ]
     known = {key: facts[key] for key in ("metric", "reference_quality", "examples")}
     return {"schema_version": 1, **known, "layers": layers}
