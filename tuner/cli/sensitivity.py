@@ -95,8 +95,8 @@ def _page(facts: Mapping[str, Any], precision: str) -> str:
     return "\n".join(
         [
             table(rows, ["quantised alone", f"{metric} lost", "interval", "output error"], terminal_width()),
-            f"{metric} of float32: {facts['reference_quality']:.4g} on {facts['examples']} examples; that quality is "
-            f"lost is sure for {decided} of {len(layers)} layers, the others are in the order of their output error",
+            f"{metric} of float32: {facts['reference_quality']:.4g} on {facts['examples']} examples",
+            f"a loss is certain for {decided} of {len(layers)} layers; the others are in order of output error",
             "to search which layers are worth keeping, add to parameters:",
             f"  keep_high_precision: {{choices: {{{said}}}, when: \"precision == '{precision}'\"}}",
         ]
