@@ -125,7 +125,10 @@ class Replica:
             ) from error
 
     def serve(self, window_s: float, begin_at_s: float, turnstile: Path) -> tuple[Any, Any]:
-        """This replica's share of the passes: what it did, and its rate in samples per second."""
+        """This replica's share of the passes: what it did, and its rate in samples per second.
+
+        Nothing and None where another replica has died, which the one who asked will learn from that.
+        """
         from trials.inference.serving import Turnstile, serve
         from trials.inference.speed import samples_rate
 
@@ -134,6 +137,8 @@ class Replica:
             found = serve(self.engine, self._batches, window_s, begin_at_s, gate, self.place.instance)
         finally:
             gate.pass_through(self.place.instance)  # the others would wait for ever
+        if not found.outputs:
+            return {}, None
         rate = samples_rate(found, self.calls_per_pass, len(found.outputs))
         return found.outputs, rate
 
