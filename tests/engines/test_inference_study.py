@@ -52,7 +52,7 @@ def study_in(folder: Path) -> StudyResult:
         "objectives": ["model_size_mib"],
         "constraints": {"accuracy_recovery_pct": {"min": 99}},
         "budget": {"trials": 4},
-        "confirm": {"finalists": 1, "repeats": 2, "baseline_repeats": 2},
+        "confirm": {"finalists": 1, "repeats": 2, "baseline_repeats": 1},
         "search": {"sampler": "random"},
         "resources": {"cpus": 1},
         "tracking": {"mlflow": None},

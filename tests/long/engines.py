@@ -6,11 +6,14 @@ python -m pytest -o addopts= tests/long/engines.py
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
 
 from tests.contracts.engine_suite import EngineSuite
+from tests.engines.test_inference_failures import Branching, source_of, start
+from trials.inference.engine import Unsupported
 
 TORCH = {
     "fp32": 1e-5,
@@ -85,3 +88,8 @@ class TestOpenVinoWithTheRestInBfloat16(EngineSuite):
     engine = "openvino"
     tolerances: ClassVar = {"int8_weight_only": 0.03, "int8_static": 0.08}
     more: ClassVar = {"high_precision": "bf16"}
+
+
+def test_a_model_that_cannot_be_exported_to_onnx_is_unsupported(tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="refuses the model"):
+        start(source_of(Branching), tmp_path, engine="onnxruntime")
