@@ -65,6 +65,12 @@ def export_artifact(document: Mapping[str, Any], text: str, folder: Path) -> Non
         folder.rmdir()
     built.rename(folder)
     shutil.rmtree(work)
+    if (instances := document["verify"]["parameters"].get("instances") or 1) > 1:
+        click.echo(
+            f"note: measured as {instances} instances; for that throughput load it in {instances} processes, each on "
+            "cores of its own",
+            err=True,
+        )
 
 
 def _built(document: Mapping[str, Any], work: Path) -> Measurement:

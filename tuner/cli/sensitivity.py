@@ -33,6 +33,7 @@ def show_sensitivity(file: StudyFile, precision: str, as_json: bool) -> int:
 
 
 def _refuse_what_cannot_run(file: StudyFile, config: Mapping[str, Any]) -> None:
+    from trials.inference.engine import QUANTISED_PRECISIONS
     from trials.workloads import workload
 
     kind = str(file.workload["kind"])
@@ -44,6 +45,10 @@ def _refuse_what_cannot_run(file: StudyFile, config: Mapping[str, Any]) -> None:
     wrong = knob.problem(config["precision"])
     if wrong:
         raise CliError(f"--sensitivity {config['precision']}: {wrong}")
+    if config["precision"] not in QUANTISED_PRECISIONS:
+        raise CliError(
+            f"--sensitivity {config['precision']}: quantises no layer; use {', '.join(QUANTISED_PRECISIONS)}"
+        )
     problem = workload(kind).rejection(file.workload, config, file.space.world)
     if problem:
         way_out = f"; {problem.way_out}" if problem.way_out else ""
