@@ -6,6 +6,7 @@ Standard library only: a trial of a program that does nothing should cost a few 
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import os
@@ -21,6 +22,21 @@ SPEC_FILE = "spec.json"
 RESULT_FILE = "result.json"
 EVENTS_FILE = "events.jsonl"
 LOG_FILE = "trial.log"  # stdout and stderr of the trial, interleaved as written
+
+
+LARGEST_NUMBER = 1e60
+"""A metric beyond it cannot be compared: squares and volumes of what is larger leave the range of a float."""
+
+
+def is_comparable(value: float) -> bool:
+    """Whether a number can be calculated with: finite, and at most ``LARGEST_NUMBER`` in size."""
+    return abs(value) <= LARGEST_NUMBER
+
+
+def why_not_comparable(value: float) -> str:
+    """In words: ``inf``, or ``1e+308, and beyond 1e+60 nothing can be compared``."""
+    beyond = f", and beyond {LARGEST_NUMBER:g} nothing can be compared" if math.isfinite(value) else ""
+    return f"{value:g}{beyond}"
 
 
 class Purpose(StrEnum):
@@ -85,7 +101,7 @@ class MetricValue:
     @property
     def is_finite(self) -> bool:
         """True when the value can be compared with others."""
-        return math.isfinite(self.value)
+        return is_comparable(self.value)
 
 
 @dataclass(frozen=True)
@@ -194,7 +210,9 @@ def write_atomically(path: Path, text: str) -> None:
 
     A link keeps pointing where it does, and a device or a pipe is written to, never replaced by a file.
     """
-    path = path.resolve() if path.is_symlink() else path
+    path = Path(os.path.realpath(path)) if path.is_symlink() else path
+    if path.is_symlink():  # still: it leads back to itself
+        raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(path))
     if path.exists() and not path.is_file():
         with path.open("w", encoding="utf-8") as stream:
             stream.write(text)

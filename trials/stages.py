@@ -58,7 +58,7 @@ def stages_of(lines: Iterable[str]) -> list[Stage]:
             raw = json.loads(line)
             if isinstance(raw, dict) and raw.get("event") == STAGE:
                 found.append(Stage.from_event(raw))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError):
             continue  # a line of another program in the same file, or one cut in two by a kill
     return found
 

@@ -13,12 +13,13 @@ stay within 0 and 1.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from statistics import NormalDist, fmean, median, stdev
 
-from trials.contract import MetricValue, Outcome
+from trials.contract import MetricValue, Outcome, is_comparable
 from trials.measurement.statistics import SAME_EXAMPLES
 from tuner import student_t
 from tuner.objectives import Bound, Objective
@@ -31,6 +32,10 @@ _FOREIGN = 2.0
 _LARGEST_EXPONENT = 20.0
 """The ends of an interval stay within exp(20) of the middle, a number that can be shown and written."""
 _LOPSIDED_FROM = 1.2
+_LARGEST_SPREAD = 1e150
+"""Of what is carried to another value: its square is still a number."""
+_LARGEST_LOG = 700.0
+"""The logarithm of a ratio that a float holds."""
 _SMALLEST_SPREAD = 1e-7
 """Share of the value that a prediction allows a metric that never moved (last digits of a sum)."""
 
@@ -46,11 +51,11 @@ class Spread:
     @property
     def relative(self) -> float | None:
         """The standard deviation as a share of the value; None around 0."""
-        return self.sd / abs(self.around) if self.around else None
+        return min(self.sd / abs(self.around), _LARGEST_SPREAD) if self.around else None
 
     def at(self, value: float) -> float:
         """The standard deviation expected around another value of the same metric."""
-        return self.sd * abs(value / self.around) if self.around and value else self.sd
+        return min(self.sd * abs(value / self.around), _LARGEST_SPREAD) if self.around and value else self.sd
 
 
 @dataclass(frozen=True)
@@ -134,7 +139,7 @@ class Difference:
 
 
 def usable_runs(measurements: Iterable[MeasurementRecord], metric: str) -> list[MeasurementRecord]:
-    """The complete runs that were not thrown away and have a finite value of the metric."""
+    """The complete runs that were not thrown away and have a value of the metric that can be compared."""
     return [
         run
         for run in measurements
@@ -264,7 +269,7 @@ def is_lopsided(value: float, low: float, high: float) -> bool:
 def gain_over_baseline(trial: Estimate, baseline: Estimate) -> Difference:
     """The trial against the baseline, unpaired: from the two estimates and their standard errors."""
     is_ratio = trial.value > 0 and baseline.value > 0
-    center = math.log(trial.value / baseline.value) if is_ratio else trial.value - baseline.value
+    center = log_ratio(trial.value, baseline.value) if is_ratio else trial.value - baseline.value
     if trial.error is None or baseline.error is None:
         return difference_of(center, None, math.inf, is_ratio, "single values")
     scale = (trial.value, baseline.value) if is_ratio else (1.0, 1.0)
@@ -343,15 +348,15 @@ def _ends(middle: float, reach: float, values: Sequence[float], unit: str) -> tu
 
 def _within(runs: Sequence[MetricValue]) -> float | None:
     errors = [(run.high - run.low) / (2 * _Z) for run in runs if run.low is not None and run.high is not None]
-    finite = [error for error in errors if math.isfinite(error)]
-    return median(finite) if finite else None
+    usable = [error for error in errors if error >= 0 and is_comparable(error)]
+    return median(usable) if usable else None
 
 
 def difference_of(
     center: float, error: float | None, degrees: float, is_ratio: bool, method: str
 ) -> Difference:
     """A difference from its center and standard error (both of logarithms where it is a ratio)."""
-    turn = math.exp if is_ratio else float
+    turn = _ratio if is_ratio else float
     if error is None:
         return Difference(turn(center), None, None, is_ratio, method)
     reach = student_t.quantile(0.5 + CONFIDENCE / 2, degrees) * error
@@ -360,9 +365,24 @@ def difference_of(
 
 def _welch(errors: tuple[float, float], degrees: tuple[float, float]) -> float:
     """Satterthwaite's degrees of freedom, rounded down (cautious, and few distinct values to look up)."""
-    total = sum(error**2 for error in errors)
-    shares = sum(error**4 / freedom for error, freedom in zip(errors, degrees, strict=True))
-    return math.inf if shares == 0 else max(1.0, float(math.floor(total**2 / shares + 1e-9)))
+    largest = max(errors)
+    if largest == 0:
+        return math.inf
+    if math.isinf(largest):
+        return max(1.0, min(degrees))
+    parts = [(error / largest) ** 2 for error in errors]
+    shares = sum(part**2 / freedom for part, freedom in zip(parts, degrees, strict=True))
+    return math.inf if shares == 0 else max(1.0, float(math.floor(sum(parts) ** 2 / shares + 1e-9)))
+
+
+def log_ratio(one: float, other: float) -> float:
+    """The logarithm of a ratio of positive numbers, also where the ratio is no float."""
+    ratio = one / other  # nearer to the truth than a difference of logarithms, where it is a float
+    return math.log(ratio) if sys.float_info.min < ratio < math.inf else math.log(one) - math.log(other)
+
+
+def _ratio(log: float) -> float:
+    return math.exp(max(min(log, _LARGEST_LOG), -_LARGEST_LOG))
 
 
 def standard_deviation(values: Sequence[float]) -> float:

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from trials.contract import FailureKind
+from trials.contract import FailureKind, is_comparable, why_not_comparable
 from trials.measurement.statistics import examples_to_decide
 from trials.metrics import CATALOGUE, Direction, counts_nothing, unit_of
 
@@ -111,7 +111,7 @@ class Constraint:
         """The bound as a number. ValueError where a relative limit has no usable baseline (missing, NaN, 0)."""
         if not self.kind.needs_baseline:
             return Bound(self.metric, self.kind.is_upper, self.amount, self.formula)
-        if baseline is None or not math.isfinite(baseline):
+        if baseline is None or not is_comparable(baseline):
             raise ValueError(
                 f"{self.formula}: the baseline has no finite {self.metric}; write an absolute max or min"
             )
@@ -175,10 +175,11 @@ def why_invalid(
     for objective in objectives:
         if objective.metric not in values:
             return FailureKind.MISSING_METRIC, _not_reported(objective.metric, values)
-        if not math.isfinite(values[objective.metric]):
-            return FailureKind.NON_FINITE, f"{objective.metric} is not finite ({values[objective.metric]})"
-        if counts_nothing(objective.metric, values[objective.metric], objective.direction):
-            value = values[objective.metric]
+        value = values[objective.metric]
+        if not is_comparable(value):
+            said = f"not finite ({value})" if not math.isfinite(value) else why_not_comparable(value)
+            return FailureKind.NON_FINITE, f"{objective.metric} is {said}"
+        if counts_nothing(objective.metric, value, objective.direction):
             return FailureKind.UNSTABLE, f"{objective.metric} is {value:g}: nothing was completed"
     return None
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from trials.contract import is_comparable
 from tuner.objectives import Objective
 
 Losses = NDArray[np.float64]
@@ -116,7 +117,7 @@ def reference_point(
     point = {}
     for objective in objectives:
         value = baseline_values.get(objective.metric, math.nan)
-        if not math.isfinite(value):
+        if not is_comparable(value):
             raise ValueError(
                 f"the baseline has no finite {objective.metric}: there is no reference for hypervolume"
             )

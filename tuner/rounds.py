@@ -9,7 +9,7 @@ from itertools import combinations
 from statistics import fmean
 
 from tuner import student_t
-from tuner.comparison import Difference, difference_of, standard_deviation
+from tuner.comparison import Difference, difference_of, log_ratio, standard_deviation
 from tuner.objectives import Objective
 
 _FOREIGN_PAIR = 1.8
@@ -81,7 +81,7 @@ class Rounds:
         one, other = self._values.get(ours, {}), self._values.get(theirs, {})
         common = sorted(one.keys() & other.keys())
         if self.is_ratio:
-            return [math.log(one[r] / other[r]) for r in common]
+            return [log_ratio(one[r], other[r]) for r in common]
         return [one[r] - other[r] for r in common]
 
 

@@ -93,7 +93,8 @@ def verify_document(
     nothing about one more run; VerifyError where it cannot be measured.
     """
     basis = document["verify"]
-    _refuse_what_predicts_nothing(basis)
+    if lacking := why_unpredictable(document):  # said now, not after two runs
+        raise ExportError(f"{lacking}; export a confirmed trial")
     if document.get("provenance", {}).get("task_sha256") not in (None, task_digest(basis["workload"])):
         say("warning: the task's file is not the one that was measured; a difference may come from there")
     if not document.get("is_confirmed"):
@@ -125,16 +126,18 @@ def slot_of(document: Mapping[str, Any]) -> Slots:
     return Slots(1, min(held, machine_cores()), document["verify"].get("gpus", int("gpu" in environment)))
 
 
-def _refuse_what_predicts_nothing(basis: Mapping[str, Any]) -> None:
-    """ExportError where no interval follows from the file: said now, not after two runs."""
+def why_unpredictable(document: Mapping[str, Any]) -> str | None:
+    """Why nothing follows from an exported document about one more run; None where something does."""
+    basis = document["verify"]
     known = [metric for metric in _judged(basis) if basis["runs"].get(metric)]
     if not known:
-        raise ExportError(f"the file holds no earlier value of {', '.join(_judged(basis))}; export again")
+        return f"the file holds no earlier value of {', '.join(_judged(basis))}"
     for metric in known:
         try:
             _interval(basis, metric, unit_of(metric))
         except ValueError as problem:
-            raise ExportError(f"{metric}: {problem}; export a confirmed trial") from problem
+            return f"{metric}: {problem}"
+    return None
 
 
 def _judged(basis: Mapping[str, Any]) -> list[str]:

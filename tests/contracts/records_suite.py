@@ -388,11 +388,12 @@ class RecordsSuite:
     def test_a_new_generation_starts_empty_and_the_old_one_stays_readable(self, records: Records) -> None:
         create(records)
         records.add_trial("lm", {"x": 1}, "baseline")
-        records.freeze("lm", (), {"tokens_per_s": 1.0})
+        point = {"tokens_per_s": 1.0, "val_loss_nats": 9.0}
+        records.freeze("lm", (), point)
         assert start_over(records) == 2
         new, old = records.study("lm"), records.study("lm", 1)
         assert (new.generation, new.trials, new.bounds, new.reference_point) == (2, (), None, None)
-        assert (old.generation, len(old.trials), old.reference_point) == (1, 1, {"tokens_per_s": 1.0})
+        assert (old.generation, len(old.trials), old.reference_point) == (1, 1, point)
         assert records.add_trial("lm", {"x": 1}, "baseline") == 0
 
     def test_reused_trials_bring_their_ended_measurements_along(self, records: Records) -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import random
+from pathlib import Path
 
 import pytest
 
+from trials.contract import EVENTS_FILE, MetricValue, Purpose, TrialSpec
 from trials.metrics import Direction
+from trials.stages import STAGE, Stage
+from tuner.comparison import Spread
+from tuner.execution.cut import CUT_FILE
+from tuner.loop.cutter import Cutter
 from tuner.loop.cutting import Finished, Guess, Partial, should_cut
 from tuner.objectives import Bound, Objective
 from tuner.search.protocol import Expected
@@ -175,3 +182,54 @@ def test_an_early_value_that_stands_for_nothing_yet_cuts_nobody(sentinel: float)
     seen = [finished(number, 100, 0.6 + 0.02 * number, sentinel) for number in range(12)]
     nothing_yet = Partial(0.1, {}, {"accuracy": sentinel})
     assert should_cut(seen, nothing_yet, (GOOD,)) is None
+
+
+def test_a_few_pairs_that_agree_to_the_last_digit_are_no_certainty() -> None:
+    """Six trials whose early value was their end: the seventh may still gain, by less the more agreed."""
+
+    def cuts(value: float, n: int) -> bool:
+        ends = [0.5 + 0.05 * (number % 6) for number in range(n)]
+        sure = [
+            Finished(number, {"accuracy": Guess(end, 0.0, 5)}, True, {0.1: {"accuracy": end}})
+            for number, end in enumerate(ends)
+        ]
+        return should_cut(sure, Partial(0.1, {}, {"accuracy": value}), (GOOD,)) is not None
+
+    assert not cuts(0.7, 6)
+    assert cuts(0.7, 24)
+    assert cuts(0.3, 6)
+
+
+def test_pairs_that_all_ended_alike_conclude_nothing() -> None:
+    alike = [
+        Finished(number, {"accuracy": Guess(0.5, 0.0, 5)}, True, {0.1: {"accuracy": 0.25}})
+        for number in range(6)
+    ]
+    assert should_cut(alike, Partial(0.1, {}, {"accuracy": 0.1}), (GOOD,)) is None
+
+
+@pytest.mark.parametrize(("noise", "is_cut"), [(0.1, False), (0.001, True)])
+def test_gains_that_agree_by_luck_are_believed_to_no_more_than_the_noise_of_an_end(
+    noise: float, is_cut: bool
+) -> None:
+    seen = [
+        Finished(number, {"accuracy": Guess(end, noise, 5)}, True, {0.1: {"accuracy": end / 2}})
+        for number, end in enumerate((0.5, 0.501, 0.502, 0.503, 0.504, 0.6))
+    ]
+    low = Partial(0.1, {}, {"accuracy": 0.2})
+    assert (should_cut(seen, low, (GOOD,)) is not None) is is_cut
+
+
+@pytest.mark.parametrize(("sd", "is_cut"), [(0.0, False), (1.0, True)])
+def test_repeats_of_the_baseline_that_agree_to_the_last_digit_leave_the_noise_unknown(
+    tmp_path: Path, sd: float, is_cut: bool
+) -> None:
+    speed = "samples_per_s"
+    cutter = Cutter((FAST,), clock=lambda: 1.0)
+    cutter.begin([Bound(speed, is_upper=False, value=99.0, formula="")], {speed: Spread(sd, 100.0, 2)})
+    stage = Stage(0.1, {speed: MetricValue(50.0, "1/s")}, steady=(speed,)).as_event()
+    (tmp_path / EVENTS_FILE).write_text(json.dumps({"event": STAGE, **stage}) + "\n")
+    spec = TrialSpec("s", 1, "m", Purpose.SEARCH, {}, {}, 0, tmp_path, tmp_path, report_at=(0.1,))
+    cutter.started(spec, None)
+    cutter.look()
+    assert (tmp_path / CUT_FILE).exists() is is_cut

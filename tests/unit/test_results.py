@@ -493,6 +493,33 @@ def test_finalists_end_once_enough_of_the_front_is_confirmed() -> None:
     assert finalists(result, 3) == [3]
 
 
+def one_objective(*trials: TrialRecord) -> StudyRecord:
+    """Trials of a study of throughput alone; one run scatters by 1%."""
+    return study(baseline({THROUGHPUT: [990.0, 1000.0, 1010.0]}), *trials, objectives=[objective(THROUGHPUT)])
+
+
+def test_where_the_front_is_small_its_nearest_rivals_within_noise_are_finalists_too() -> None:
+    values = {1: 1500.0, 2: 1490.0, 3: 1495.0, 4: 1200.0, 5: 1470.0}
+    result = judge(one_objective(*(trial(n, measurement({THROUGHPUT: v})) for n, v in values.items())))
+    assert result.front == (1,)
+    assert finalists(result, 1) == [1]
+    assert finalists(result, 3) == [1, 3, 2]
+    assert finalists(result, 9) == [1, 3, 2, 5]  # the fourth is surely slower
+
+
+def test_a_rival_that_was_confirmed_counts_among_the_finalists_until_it_is_surely_worse() -> None:
+    def rounds(number: int, throughput: float) -> TrialRecord:
+        column = {THROUGHPUT: [throughput * (1 + 0.01 * s) for s in ((1, 0, -1), (0, -1, 1))[number % 2]]}
+        return trial(number, measurement({THROUGHPUT: 1500.0}), *repeats(column))
+
+    late = trial(3, measurement({THROUGHPUT: 1485.0}))
+    tied = judge(one_objective(rounds(1, 1500), rounds(2, 1495), late))
+    assert tied.front == (1,)
+    assert finalists(tied, 2) == []
+    fallen = judge(one_objective(rounds(1, 1500), rounds(2, 1300), late))
+    assert finalists(fallen, 2) == [3]
+
+
 def test_the_baseline_is_no_finalist_because_it_runs_in_every_round() -> None:
     result = judge(study(baseline(BASE), searched(1, 2000, 2.5)))
     assert result.front == (0, 1)

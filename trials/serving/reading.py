@@ -11,6 +11,9 @@ from typing import Any
 from trials.workloads.base import WorkloadProblem
 from trials.workloads.durations import seconds
 
+MOST = 1_000_000_000
+"""Of whatever is counted: requests, clients, tokens."""
+
 
 class Reader:
     """One map of the section. ``prefix`` is its dotted key; problems go to the list that was handed in.
@@ -56,12 +59,15 @@ class Reader:
         return float(value)
 
     def whole(self, key: str, default: int | None = None, *, low: int = 0) -> int | None:
-        """A whole number of at least ``low``."""
+        """A whole number of at least ``low`` and at most ``MOST``."""
         value = self.raw.get(key)
         if value is None:
             return default
         if isinstance(value, bool) or not isinstance(value, int) or value < low:
             self.problem(key, f"is {shown(value)}, no whole number of at least {low}")
+            return default
+        if value > MOST:
+            self.problem(key, f"is {shown(value)}, more than {MOST:,}", f"write {MOST} or less")
             return default
         return value
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 SECONDS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86400.0}
+LONGEST_D = 365
+"""Days: a longer time is a slip of the pen, and the clocks that wait for its end would overflow."""
 _PART = re.compile(r"([0-9.]+)\s*([A-Za-z]+)")
 _NUMBER = re.compile(r"[0-9]+\.?[0-9]*|\.[0-9]+")
 
@@ -23,4 +25,6 @@ def seconds(value: object) -> float:
     total = sum(float(number) * factor for number, factor in known)
     if total <= 0:
         raise ValueError("must be longer than 0; write 30 min")
+    if total > LONGEST_D * SECONDS["d"]:
+        raise ValueError(f"is longer than a year; write {LONGEST_D} d or less")
     return total

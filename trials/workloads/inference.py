@@ -7,6 +7,7 @@ The section: ``task`` (a class), ``model`` (instead of the task's own: ``my_mode
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.util import find_spec
@@ -142,14 +143,14 @@ def _resolve_model(model: Any, folder: Path) -> tuple[Any, list[WorkloadProblem]
     if not isinstance(model, str) or "\0" in model:
         return model, [WorkloadProblem("model", "names the model to serve", way_out)]
     if model.endswith(ONNX):
-        path = (folder / model).resolve()
+        path = Path(os.path.realpath(folder / model))  # resolve() raises for a link to itself
         return str(path), [] if path.is_file() else [
             WorkloadProblem("model", f"there is no file {path}", way_out)
         ]
     try:
         place, name = split_target(model)
         if place.endswith(".py"):
-            place = str((folder / place).resolve())
+            place = os.path.realpath(folder / place)
         locate(place)
     except TaskProblem as problem:
         return model, [WorkloadProblem("model", problem.message, way_out)]

@@ -5,6 +5,7 @@ Imports no torch: a task is read from its source.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,7 +32,7 @@ def resolve_task(
     try:
         place, name = split_target(task)
         if place.endswith(".py"):
-            task = f"{(folder / place).resolve()}:{name}"
+            task = f"{os.path.realpath(folder / place)}:{name}"
         return task, read_task(task), []
     except TaskProblem as problem:
         return task, None, [WorkloadProblem("task", problem.message, problem.way_out)]

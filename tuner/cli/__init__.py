@@ -15,6 +15,7 @@ import click
 from tuner import __version__
 from tuner.cli.errors import ExitCode, run_and_exit
 from tuner.cli.lazy import VerbGroup
+from tuner.cli.signals import raise_interrupts
 
 VERBS = {
     "init": ("tuner.cli.init:init", "Write a first space file, from a task or a command line."),
@@ -80,4 +81,4 @@ def main() -> None:
         from tuner.cli.completion import answer
 
         sys.exit(answer(cli, os.environ[COMPLETION_VARIABLE]))
-    run_and_exit(cli, sys.argv[1:])
+    run_and_exit(cli, sys.argv[1:], begin=raise_interrupts)

@@ -11,7 +11,7 @@ import os
 import sys
 import tempfile
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import IntEnum
 from pathlib import Path
 
@@ -38,14 +38,21 @@ class CliError(click.ClickException):
         self.code = code
 
 
-def run_and_exit(command: click.Command, arguments: Sequence[str]) -> None:
-    """Run a command and end the process with its exit code."""
+def run_and_exit(
+    command: click.Command, arguments: Sequence[str], begin: Callable[[], None] = lambda: None
+) -> None:
+    """Run a command and end the process with its exit code; ``begin`` is called where an interrupt is caught."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")  # an ASCII terminal shows the rest all the same
+    code: int
     try:
+        begin()
         code = _run(command, arguments)
         sys.stdout.flush()
+    except KeyboardInterrupt:
+        code = ExitCode.INTERRUPTED
+        _say("tuner: interrupted")
     except BrokenPipeError:
         code = ExitCode.DONE  # the reader of our output (head, less) has gone; nothing is wrong
         forget_output()
@@ -77,9 +84,8 @@ def _run(command: click.Command, arguments: Sequence[str]) -> int:
     except RecordsError as problem:
         _say(f"tuner: {problem}")
         return ExitCode.BAD_INPUT
-    except (click.Abort, KeyboardInterrupt):
-        _say("tuner: interrupted")
-        return ExitCode.INTERRUPTED
+    except click.Abort:
+        raise KeyboardInterrupt from None
     except BrokenPipeError:
         raise
     except Exception as problem:

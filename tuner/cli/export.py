@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import shlex
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,7 +19,7 @@ from tuner.cli.text import first_line
 from tuner.comparison import LimitStatus
 from tuner.export import TargetError, render, target_names
 from tuner.results import StudyResult
-from tuner.results.model import LimitResult
+from tuner.results.model import BASELINE, LimitResult
 from tuner.space.model import Selection
 
 _PICKS = "knee, first_objective, maximize:METRIC or minimize:METRIC"
@@ -72,10 +74,10 @@ def export(
     if selection is not None:
         _refuse_an_unknown_metric(result, selection)
     number, reason, gives_up = _chosen(result, trial)
-    document = build_document(record, result, number, reason, gives_up, location)
-    if target == ARTIFACT:
-        refuse_other_kinds(study, str(document["verify"]["workload"]["kind"]))
     try:
+        document = build_document(record, result, number, reason, gives_up, location)
+        if target == ARTIFACT:
+            refuse_other_kinds(study, str(document["verify"]["workload"]["kind"]))
         text = render("yaml" if target == ARTIFACT else target, document)
     except TargetError as problem:
         raise CliError(f"--to {target}: {problem}", ExitCode.STUDY_FAILED) from problem
@@ -89,7 +91,7 @@ def export(
     for line in gives_up:
         click.echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
     if path is not None:
-        click.echo(f"wrote {path}{_what_next(target, path)}", err=True)
+        click.echo(f"wrote {path}{_what_next(target, path, document, result)}", err=True)
     return ExitCode.DONE
 
 
@@ -100,15 +102,26 @@ def _path_for(target: str, output: str | None) -> Path | None:
     return None if output in (None, "-") else output_path(str(output))
 
 
-def _what_next(target: str, path: Path) -> str:
+def _what_next(target: str, path: Path, document: Mapping[str, Any], result: StudyResult) -> str:
+    """What to do with the file; an artifact is run first."""
+    run = ""
     if target == ARTIFACT:
         sample = [str(path / name) for name in ("loader.py", "sample_inputs.npz")]
-        return f"; run it with: {shlex.join(['python', *sample, 'outputs.npz'])}"
-    return (
-        f"; measure it again with: {shlex.join(['tuner', 'verify', str(path)])}"
-        if target in ("yaml", "json")
-        else ""
-    )
+        run = f"; run it with: {shlex.join(['python', *sample, 'outputs.npz'])}"
+    return run + (_measuring_again(path, document, result) if target in ("yaml", "json", ARTIFACT) else "")
+
+
+def _measuring_again(path: Path, document: Mapping[str, Any], result: StudyResult) -> str:
+    """The command that verifies the file; where it would be refused, why, and what comes first."""
+    from tuner.cli.summary import confirming
+    from tuner.verification import why_unpredictable
+
+    problem = why_unpredictable(document)
+    if problem is None:
+        return f"; measure it again with: {shlex.join(['tuner', 'verify', str(path)])}"
+    is_waiting = document["trial"] in result.front and document["trial"] != BASELINE
+    first = f"; confirm it first: {confirming(result)}" if is_waiting else ""
+    return f"; tuner verify has nothing to compare with: {problem}{first}"
 
 
 def _chosen(result: StudyResult, trial: int | None) -> tuple[int, str, list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from pathlib import Path
 
 import click
@@ -75,4 +76,6 @@ def write_output(path: Path, text: str) -> None:
     try:
         write_atomically(path, text)
     except OSError as problem:
+        if problem.errno == errno.ENOSPC:
+            raise CliError(f"{path}: the disk is full; free some space, or name another place") from problem
         raise CliError(f"{path}: cannot be written: {problem.strerror or problem}") from problem

@@ -11,6 +11,7 @@ from tuner.cli.options import json_option, records_option
 from tuner.cli.table import table, terminal_width
 
 if TYPE_CHECKING:
+    from tuner.records.owner import Owner
     from tuner.records.rows import StudySummary
 
 _HEADER = ("study", "trials", "outcomes", "updated (UTC)", "folders", "stopped because")
@@ -24,12 +25,13 @@ def list_studies(records: str | None, as_json: bool) -> None:
     from tuner.records.repository import Records
 
     with Records.open(records, must_exist=True) as store:
-        studies = store.studies()
+        studies = store.studies(on_damage=lambda damage: click.echo(f"warning: {damage}", err=True))
+        runners = {study.name: store.runner(study.name) for study in studies}
     if as_json:
         plain = {"schema_version": 1, "studies": [_plain(study) for study in studies]}
         click.echo(json.dumps(plain, indent=2))
     elif studies:
-        click.echo(table([_row(study) for study in studies], _HEADER, terminal_width()))
+        click.echo(table([_row(study, runners[study.name]) for study in studies], _HEADER, terminal_width()))
     else:
         click.echo("no studies yet; begin with: tuner run quickstart", err=True)
 
@@ -49,14 +51,16 @@ def _plain(study: StudySummary) -> dict[str, Any]:
     }
 
 
-def _row(study: StudySummary) -> list[str]:
+def _row(study: StudySummary, runner: Owner | None) -> list[str]:
+    from tuner.cli.state import running_by
+
     return [
         study.name,
         str(study.trials),
         ", ".join(f"{count} {outcome}" for outcome, count in study.counts.items()),
         f"{study.updated_at:%Y-%m-%d %H:%M:%S}",
         f"{_folders_mib(study)} MiB",
-        study.stopped_because or "not finished",
+        running_by(runner) if runner else study.stopped_because or "not finished, and no process runs it",
     ]
 
 

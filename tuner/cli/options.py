@@ -13,6 +13,7 @@ import click
 
 from tuner.cli.errors import CliError
 from tuner.cli.offers import SHIPPED_SPACES, spaces, studies
+from tuner.space.fields import MOST
 
 
 class WholeNumber(click.ParamType[int]):
@@ -20,7 +21,7 @@ class WholeNumber(click.ParamType[int]):
 
     name = "whole number"
 
-    def __init__(self, least: int, most: int | None = None) -> None:
+    def __init__(self, least: int, most: int = MOST) -> None:
         self.least, self.most = least, most
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:
@@ -29,10 +30,11 @@ class WholeNumber(click.ParamType[int]):
             number = int(value)
         except ValueError:
             number = self.least - 1
-        if number >= self.least and (self.most is None or number <= self.most):
+        if self.least <= number <= self.most:
             return number
-        span = f"of at least {self.least}" if self.most is None else f"from {self.least} to {self.most}"
-        return self.fail(f"{value!r} is not a whole number {span}", param, ctx)
+        is_below = self.most == MOST and number < self.least
+        span = f"of at least {self.least}" if is_below else f"from {self.least} to {self.most}"
+        return self.fail(f"{value!r:.80} is not a whole number {span}", param, ctx)
 
 
 records_option = click.option(
@@ -61,9 +63,10 @@ def study_reference(text: str) -> tuple[str, int | None]:
     name, at, generation = text.partition("@")
     if not at:
         return text, None
-    if generation.isascii() and generation.isdigit() and int(generation) > 0:
+    is_number = generation.isascii() and generation.isdigit() and len(generation) <= len(str(MOST))
+    if is_number and 0 < int(generation) <= MOST:
         return name, int(generation)
-    raise CliError(f"{text}: no such generation; write {name}@N with N from 1")
+    raise CliError(f"{text:.200}: no such generation; write {name}@N with N from 1")
 
 
 def space_argument(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -92,6 +95,8 @@ def find_space(name: str) -> Path:
         )
     if mode:
         raise CliError(f"{name} is not a regular file; give the path of a space file")
+    if _is_link(path):
+        raise CliError(f"{name} is a link that leads nowhere; mend it, or give the space file itself")
     raise CliError(f"no space file {name!r:.200}; {_space_that_was_meant(path)}")
 
 
@@ -101,6 +106,13 @@ def _mode(path: Path) -> int:
         return path.stat().st_mode
     except (OSError, ValueError):
         return 0
+
+
+def _is_link(path: Path) -> bool:
+    try:
+        return path.is_symlink()
+    except (OSError, ValueError):
+        return False
 
 
 def _space_that_was_meant(path: Path) -> str:

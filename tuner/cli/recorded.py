@@ -16,6 +16,7 @@ from tuner.records.names import location_meant
 from tuner.space.model import StudyFile
 
 if TYPE_CHECKING:
+    from tuner.records.owner import Owner
     from tuner.records.rows import MeasurementRecord, StudyRecord
 
 
@@ -26,6 +27,18 @@ def read_study(reference: str, location: str | None) -> tuple[StudyRecord, str]:
     name, generation = study_reference(reference)
     with Records.open(location, must_exist=True) as records:
         return records.study(name, generation), records.location
+
+
+def read_with_runner(reference: str, location: str | None) -> tuple[StudyRecord, Owner | None]:
+    """The study meant by ``STUDY`` or ``STUDY@N``, and the process that runs it now (None: none does)."""
+    from tuner.records.repository import Records
+
+    name, generation = study_reference(reference)
+    with Records.open(location, must_exist=True) as records:
+        runner = records.runner(name)  # first: what it wrote at its end would be missed otherwise
+        study = records.study(name, generation)
+        is_latest = generation is None or records.study(name, only=()).generation == study.generation
+    return study, runner if is_latest else None
 
 
 @dataclass(frozen=True)

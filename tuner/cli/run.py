@@ -23,7 +23,9 @@ from tuner.cli.options import (
 @space_argument
 @set_option
 @click.option("--trials", type=WholeNumber(1), metavar="N", help="Total number of configurations to run.")
-@click.option("--more", type=WholeNumber(1), metavar="N", help="Run N more than the study already has.")
+@click.option(
+    "--more", type=WholeNumber(1, 1_000_000), metavar="N", help="Run N more than the study already has."
+)
 @click.option("--dry-run", is_flag=True, help="Check, print what would run, run nothing.")
 @click.option(
     "--new-space", is_flag=True, help="The file was edited: begin a new generation, reuse what still fits."

@@ -69,20 +69,22 @@ def _explain(study: str, number: int, records: str | None, as_json: bool) -> Non
 
 def _show(study: str, records: str | None, *, as_json: bool, shows_all: bool) -> None:
     from tuner.cli.all_trials import all_trials_table
-    from tuner.cli.recorded import read_study
+    from tuner.cli.recorded import read_with_runner
+    from tuner.cli.state import state_of
     from tuner.cli.summary import summary_of
     from tuner.cli.text import print_json
     from tuner.results import as_json as plain
     from tuner.results import judge
 
-    result = judge(read_study(study, records)[0])
+    record, runner = read_with_runner(study, records)
+    result = judge(record)
     if as_json:
         print_json(plain(result))
         return
     click.echo(all_trials_table(result) if shows_all else summary_of(result))
     if shows_all:
         return
-    click.echo(f"\nstopped: {result.record.stopped_because or 'not finished; tuner run goes on with it'}")
+    click.echo(f"\n{state_of(record, runner)}")
 
 
 def _compare(study: str, other: str, records: str | None, as_json: bool) -> None:

@@ -13,10 +13,12 @@ from tuner.cli.table import fitted, terminal_width
 from tuner.cli.text import first_line, plural, shown_duration, shown_number, styled
 from tuner.comparison import LimitStatus
 from tuner.results import StudyResult
+from tuner.results.judging import NOT_MEASURED
 from tuner.results.model import BASELINE
 from tuner.results.patterns import Influence
-from tuner.results.wording import advice, nearest_lines
+from tuner.results.wording import advice, nearest_lines, share_text
 
+UNFINISHED = "unfinished"
 _MOST_INFLUENCES = 5
 _MOST_LEVELS = 4
 _LEAST_SHARE = 0.05
@@ -62,7 +64,8 @@ def headline(result: StudyResult) -> str:
 def _counts(result: StudyResult) -> dict[str, int]:
     """Trials by outcome; one that was cut short has not failed, it runs again when the study goes on."""
     cut = result.failures.get(FailureKind.INTERRUPTED, 0)
-    counts = {str(outcome): n for outcome, n in result.counts.items()}
+    words = {NOT_MEASURED: UNFINISHED}  # whether it runs is another matter: its run may have been killed
+    counts = {words.get(str(outcome), str(outcome)): n for outcome, n in result.counts.items()}
     counts["failed"] = counts.get("failed", 0) - cut
     return {word: n for word, n in {**counts, "interrupted": cut}.items() if n}
 
@@ -77,7 +80,7 @@ def _nearest_miss(result: StudyResult) -> str:
         return ""
     bound, gap = miss.limit.bound, miss.limit.gap
     by = f", by {shown_number(gap)}" if math.isfinite(gap) else ""
-    share = f" ({gap / abs(bound.value):.1%} of the limit)" if by and bound.value else ""
+    share = f" ({share_text(gap / abs(bound.value))} of the limit)" if by and bound.value else ""
     return f"nearest miss: {miss}{by}{share}"
 
 
@@ -100,10 +103,14 @@ def _unconfirmed(result: StudyResult) -> str:
     if not open_ones or finalists is None or record.stopped_because is None:
         return ""
     why = f"not among the {plural(finalists, 'finalist')}" if finalists else "confirm.finalists is 0"
-    all_of_them = sum(number != BASELINE for number in result.front)
-    command = f"tuner run {shlex.quote(_near(record.file_path))} --set confirm.finalists={all_of_them}"
     named = f"trial{'s' * (len(open_ones) > 1)} {', '.join(map(str, open_ones))}"
-    return f"not confirmed: {named} ({why}); confirm all of the front with: {command}"
+    return f"not confirmed: {named} ({why}); confirm all of the front with: {confirming(result)}"
+
+
+def confirming(result: StudyResult) -> str:
+    """The command that measures every member of the front again."""
+    all_of_them = sum(number != BASELINE for number in result.front)
+    return f"tuner run {shlex.quote(_near(result.record.file_path))} --set confirm.finalists={all_of_them}"
 
 
 def _near(path: str) -> str:

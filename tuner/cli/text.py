@@ -14,6 +14,9 @@ from tuner.comparison import is_lopsided
 from tuner.space.yaml_source import read_scalar
 
 _LONGEST_LINE = 160
+_LONGEST_WHOLE, _LONGEST = 1e15, 1e9
+"""Whole numbers are written out up to the first, numbers with their interval up to the second."""
+_SMALLEST_RATIO = 1e-3
 _TOKENS_AT_ONCE = 100_000  # some MiB of text
 
 
@@ -72,7 +75,7 @@ def shown_number(value: float | None) -> str:
         return "-"
     if math.isinf(value):
         return "inf" if value > 0 else "-inf"
-    if 1000 <= abs(value) < 1e15:
+    if 1000 <= abs(value) < _LONGEST_WHOLE:
         return f"{value:,.0f}"
     return f"{value:.4g}"
 
@@ -87,6 +90,9 @@ def shown_measure(value: float, low: float | None, high: float | None) -> str:
     half = (high - low) / 2
     if not 0 < half < math.inf or not math.isfinite(value):
         return f"{shown_number(value)} ± {shown_number(half)}"
+    if not _has_room(value, half):
+        shown = (shown_number(value), shown_number(low), shown_number(high), f"{half:.2g}")
+        return "{} ({} to {})".format(*shown) if is_lopsided(value, low, high) else f"{shown[0]} ± {shown[3]}"
     digits = _digits_after_point(value, half)
     if is_lopsided(value, low, high):
         return f"{_rounded(value, digits)} ({shown_number(low)} to {shown_number(high)})"
@@ -95,6 +101,9 @@ def shown_measure(value: float, low: float | None, high: float | None) -> str:
 
 def shown_ratio(value: float, low: float | None, high: float | None) -> str:
     """A factor with its interval: ``x1.40 (1.38 to 1.42)``."""
+    if not all(_SMALLEST_RATIO <= abs(number or 1.0) < 1 / _SMALLEST_RATIO for number in (value, low, high)):
+        ends = "" if low is None or high is None else f" ({low:.3g} to {high:.3g})"
+        return f"x{value:.3g}{ends}"
     if low is None or high is None:
         return f"x{value:.2f}"
     if low == high:
@@ -130,6 +139,11 @@ def _is_word(text: str) -> bool:
 def _shown_float(value: float) -> str:
     text = f"{value:.4g}"
     return f"{text}.0" if text.lstrip("-").isdigit() else text
+
+
+def _has_room(value: float, half: float) -> bool:
+    """Whether a column has room for the value's digits; else it is written with an exponent."""
+    return max(abs(value), half) < _LONGEST and (not value or abs(value) > 1 / _LONGEST)
 
 
 def _digits_after_point(value: float, half: float) -> int:

@@ -22,7 +22,11 @@ def try_(study: str, values: tuple[str, ...], records: str | None, as_json: bool
     from tuner.cli.trying import try_values
     from tuner.records.repository import Records
 
-    wanted = dict(_pair(value) for value in values)
+    wanted: dict[str, str] = {}
+    for key, text in map(_pair, values):
+        if key in wanted:
+            raise CliError(f"{key} is given twice; keep one of {key}={wanted[key]} and {key}={text}")
+        wanted[key] = text
     with Records.open(records, must_exist=True) as store:
         return try_values(store, study, wanted, visible_gpus(), as_json)
 

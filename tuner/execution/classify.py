@@ -14,7 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from trials.contract import LOG_FILE, RESULT_FILE, FailureKind, Measurement, MetricValue, Outcome, TrialSpec
+from trials.contract import (
+    LOG_FILE,
+    RESULT_FILE,
+    FailureKind,
+    Measurement,
+    MetricValue,
+    Outcome,
+    TrialSpec,
+    why_not_comparable,
+)
 from trials.metrics import Key, counts_nothing
 from trials.stages import read_stages
 from tuner.execution.cut import cut_short
@@ -172,7 +181,15 @@ def _read_result(path: Path) -> Measurement | str:
         return f"with a {RESULT_FILE} that is no file, or larger than {LARGEST_RESULT_BYTES // 2**20} MiB"
     try:
         return _checked(Measurement.from_json(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
+    except (
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        AttributeError,
+        RecursionError,
+        OverflowError,
+    ) as problem:
         return f"with a {RESULT_FILE} that is not a result: {type(problem).__name__}: {str(problem)[:200]}"
 
 
@@ -205,7 +222,7 @@ def _judged(result: Measurement, report: Report, spec: TrialSpec) -> Measurement
         return _failed(FailureKind.MISSING_METRIC, _missing_message(missing, own), result)
     broken = [key for key in spec.wanted if not metrics[key].is_finite]
     if broken:
-        values = ", ".join(f"{key} is {metrics[key].value}" for key in broken)
+        values = ", ".join(f"{key} is {why_not_comparable(metrics[key].value)}" for key in broken)
         return _failed(FailureKind.NON_FINITE, values, result)
     empty = [key for key in spec.wanted if counts_nothing(key, metrics[key].value)]
     if empty:

@@ -173,7 +173,8 @@ def refuse_an_unreachable(address: str) -> None:
 
 @contextmanager
 def _callers_signal_handlers() -> Iterator[Callable[[], None]]:
-    """Ray and Ray Tune set handlers of their own; yields what puts the caller's back, and does so at the end.
+    """Ray and Ray Tune set handlers of their own: until what is yielded is called they are not let, where the
+    caller has one, for Ray's would end the program without a word. What they set later is put back at the end.
 
     While Ray is up its handler of SIGTERM stays where the caller has none: it exits, and so cleans up.
     """
@@ -181,15 +182,23 @@ def _callers_signal_handlers() -> Iterator[Callable[[], None]]:
         yield lambda: None
         return
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGUSR1)}
+    set_handler = signal.signal
+
+    def keep_the_callers(number: int, handler: Any) -> Any:
+        kept = before.get(signal.Signals(number))
+        return kept if callable(kept) else set_handler(number, handler)
 
     def put_back() -> None:
+        signal.signal = set_handler
         for number, handler in before.items():
             if callable(handler):
                 signal.signal(number, handler)
 
+    signal.signal = keep_the_callers  # type: ignore[assignment]  # Ray has no setting
     try:
         yield put_back
     finally:
+        signal.signal = set_handler
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import math
 import os
 import select
 import shutil
@@ -42,6 +43,9 @@ _GUARDIAN = (sys.executable, "-I", "-S", guardian.__file__)
 
 _GUARDIAN_GRACE_S = 30.0
 """A guardian ends its trial within a second of the time limit; one that takes so much longer is stuck."""
+
+_LONGEST_POLL_MS = 2**31 - 1
+"""24 days; a trial that may take longer is waited for without a limit."""
 
 
 @dataclass(frozen=True)
@@ -169,7 +173,8 @@ def _answers(guardian_end: socket.socket, timeout_s: float | None) -> bool:
     """Whether the guardian reports within the trial's time and a grace for ending it."""
     poll = select.poll()
     poll.register(guardian_end, select.POLLIN)
-    return bool(poll.poll(None if timeout_s is None else (timeout_s + _GUARDIAN_GRACE_S) * 1000))
+    wait_ms = math.inf if timeout_s is None else (timeout_s + _GUARDIAN_GRACE_S) * 1000
+    return bool(poll.poll(wait_ms if wait_ms <= _LONGEST_POLL_MS else None))
 
 
 def _loader_path() -> dict[str, str]:

@@ -15,6 +15,7 @@ from typing import Any
 
 from tuner import __version__
 from tuner.comparison import spread_between
+from tuner.export.errors import TargetError
 from tuner.records.rows import GIVEN, MeasurementRecord, StudyRecord
 from tuner.results import StudyResult, TrialResult
 from tuner.results.model import BASELINE
@@ -33,10 +34,12 @@ def build_document(
     gives_up: list[str],
     records_location: str,
 ) -> dict[str, Any]:
-    """The document of trial ``number``, as plain values."""
+    """The document of trial ``number``, as plain values. TargetError where the records lack what it needs."""
     trial, judged = record.trials[number], result.trial(number)
     runs = runs_behind(trial, record)
     baseline_runs = valid_runs(record.trials[BASELINE], record)
+    if "workload" not in record.notes or GIVEN not in runs[-1].facts:
+        raise TargetError(f"the records do not say what trial {number} was given; measure it with tuner run")
     given = dict(runs[-1].facts[GIVEN])
     workload = record.notes["workload"]
     verify = _verify_section(record, judged, runs, baseline_runs)

@@ -12,7 +12,7 @@ from trials.contract import Outcome, Purpose
 from tuner.loop.recall import missing_repeats, settled
 from tuner.loop.rounds_needed import EXTRA_ROUNDS, MOST_CONFIRMED
 from tuner.records.rows import MeasurementRecord
-from tuner.results import StudyResult, TrialResult, finalists
+from tuner.results import StudyResult, TrialResult, contenders, finalists
 from tuner.results.model import BASELINE
 from tuner.space.model import ConfirmSettings
 
@@ -50,7 +50,8 @@ def rounds_text(result: StudyResult, due: Sequence[Round], settings: ConfirmSett
     if due[0].repeat >= settings.repeats:
         return f"{text} more: a limit is still undecided"
     begun = [t for t in result.trials if t.number != BASELINE and _confirmations(t)]
-    fallen = [trial.number for trial in begun if not trial.on_front or _has_failed(trial)]
+    holding = {trial.number for trial in contenders(result)}
+    fallen = [trial.number for trial in begun if trial.number not in holding or _has_failed(trial)]
     if fallen and not all(_confirmations(result.trial(number)) for number in numbers):
         return f"{text}: in place of {_listed(fallen)}, which did not hold when measured again"
     return text
@@ -61,9 +62,10 @@ def _listed(numbers: Sequence[int]) -> str:
 
 
 def _to_confirm(result: StudyResult, settings: ConfirmSettings, room: float) -> list[TrialResult]:
-    """What was begun and is still on the front, then new finalists."""
+    """What was begun and still holds, then new finalists."""
     begun = [trial for trial in result.trials if trial.number != BASELINE and _confirmations(trial)]
-    members = [trial for trial in begun if trial.on_front and not _has_failed(trial)]
+    holding = {trial.number for trial in contenders(result)}
+    members = [trial for trial in begun if trial.number in holding and not _has_failed(trial)]
     may_begin = MOST_CONFIRMED * settings.finalists - len(begun)
     affordable = max(1.0, room / settings.repeats - 1 - len(members))
     wanted = finalists(result, settings.finalists)

@@ -108,9 +108,12 @@ class Cutter:
         return Partial(stage.fraction, steady, early)
 
     def _guess(self, key: str, stage: Stage) -> Guess:
-        """A steady value with the noise of the baseline's repeats, or its own where that is larger."""
+        """A steady value with the noise of the baseline's repeats, or its own where that is larger.
+
+        A few repeats that agree to the last digit do not say that there is none: it is unknown then.
+        """
         metric, prior = stage.metrics[key], self.spreads.get(key)
         if prior is None:
             return Guess(metric.value, None)
         estimate = pool_values([metric], prior)
-        return Guess(estimate.value, estimate.error or 0.0, estimate.degrees)
+        return Guess(estimate.value, estimate.error, estimate.degrees)

@@ -7,7 +7,8 @@ limit. Where the smallest of these bounds is below ``RISK``, the trial is cut. N
 - a value that is **steady** (throughput) scatters as the baseline's repeats do; where their spread is not
   known, nothing is concluded;
 - a quality reported **early** is carried to the end of the run by what finished trials gained from the very
-  same point on, with the scatter of these gains;
+  same point on, with the scatter of these gains; n of them that agree promise no more than an nth of the spread
+  of the ends, nor more than the noise of an end;
 - a quality of which **nothing** is known is what the sampler's model expects, with heavy tails since a model
   may be too sure of itself, or without a model as the qualities seen so far. So the best quality seen is not
   taken for a wall: beating it has a probability, and it is that which must be small.
@@ -21,10 +22,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import NormalDist, fmean
+from statistics import NormalDist, fmean, median
 
 from tuner import student_t
-from tuner.comparison import CONFIDENCE, standard_deviation
+from tuner.comparison import CONFIDENCE, log_ratio, standard_deviation
 from tuner.objectives import Bound, Objective
 from tuner.pareto import front_indices
 from tuner.search.protocol import Expected
@@ -39,6 +40,8 @@ MODEL_DEGREES = 4.0
 """Of Student's t for what a model expects: one in a thousand is then 7 of its standard deviations, not 3."""
 _FINEST = 1e-3
 """Of the spread of final values: early values that are rounded more coarsely tell nothing about them."""
+_LARGEST_LOG = 700.0
+"""Of a number that a float holds."""
 _Z = NormalDist().inv_cdf(0.5 + CONFIDENCE / 2)
 
 
@@ -137,19 +140,25 @@ def _carried(metric: str, partial: Partial, seen: Sequence[Finished]) -> Guess |
     """An early value carried to the end of the run; None while too few trials tell how."""
     now = partial.early[metric]
     pairs = [
-        (trial.early[partial.fraction][metric], trial.values[metric].value)
+        (trial.early[partial.fraction][metric], trial.values[metric])
         for trial in seen
         if metric in trial.early.get(partial.fraction, {}) and metric in trial.values
     ]
     if len(pairs) < FEWEST_PAIRS or not math.isfinite(now):
         return None
-    if now > 0 and all(early > 0 and late > 0 for early, late in pairs):
-        gain = _predicted([late / early for early, late in pairs])
-        return Guess(now * gain.value, now * (gain.error or 0.0), gain.degrees)
-    if _drowns([now, *(early for early, _ in pairs)], [late for _, late in pairs]):
+    early, late = [value for value, _ in pairs], [guess.value for _, guess in pairs]
+    is_log = now > 0 and min(early) > 0 and min(late) > 0
+    if not is_log and _drowns([now, *early], late):
         return None
-    gain = _predicted([late - early for early, late in pairs])
-    return Guess(now + gain.value, gain.error, gain.degrees)
+    begin, end = ([math.log(v) for v in values] if is_log else values for values in (early, late))
+    noise = [(guess.error or 0.0) / (guess.value if is_log else 1.0) for _, guess in pairs]
+    gains = [b - a for a, b in zip(begin, end, strict=True)]
+    middle, error, degrees = _next_of(gains, max(standard_deviation(end) / len(pairs), median(noise)))
+    if error == 0:
+        return None  # every trial ended alike: nothing shows how far one may differ
+    if not is_log:
+        return Guess(now + middle, error, degrees)
+    return _positive(math.log(now) + middle, error, degrees)
 
 
 def _drowns(early: Sequence[float], late: Sequence[float]) -> bool:
@@ -162,16 +171,29 @@ def _drowns(early: Sequence[float], late: Sequence[float]) -> bool:
 
 def _predicted(values: Sequence[float]) -> Guess:
     """One more value like these; of their logarithms where all are positive."""
-    is_log = all(value > 0 for value in values)
-    levels = [math.log(value) for value in values] if is_log else list(values)
-    middle, n = fmean(levels), len(levels)
-    error = standard_deviation(levels) * math.sqrt(1 + 1 / n)
-    return Guess(math.exp(middle), math.exp(middle) * error, n - 1) if is_log else Guess(middle, error, n - 1)
+    if min(values) <= 0:
+        return Guess(*_next_of(values))
+    return _positive(*_next_of([math.log(value) for value in values]))
+
+
+def _next_of(levels: Sequence[float], least_spread: float = 0.0) -> tuple[float, float, float]:
+    """Middle, error and degrees of freedom of one more of these. That a few agree by luck, to the last digit
+    even, does not make the next one certain: they scatter by ``least_spread`` or more.
+    """
+    n = len(levels)
+    spread = max(standard_deviation(levels), least_spread)
+    return fmean(levels), spread * math.sqrt(1 + 1 / n), n - 1
+
+
+def _positive(level: float, error: float, degrees: float) -> Guess:
+    """From the logarithm of a value and its error."""
+    value = math.exp(min(level, _LARGEST_LOG))
+    return Guess(value, value * error, degrees)
 
 
 def _of_model(expected: Expected) -> Guess:
     if expected.low > 0:
-        error = expected.value * math.log(expected.high / expected.low) / (2 * _Z)
+        error = expected.value * log_ratio(expected.high, expected.low) / (2 * _Z)
         return Guess(expected.value, error, MODEL_DEGREES)
     return Guess(expected.value, (expected.high - expected.low) / (2 * _Z), MODEL_DEGREES)
 
@@ -184,7 +206,7 @@ def _chance_better(objective: Objective, ours: Guess, theirs: Guess) -> float:
     scales = (ours.value, theirs.value) if is_log else (1.0, 1.0)
     errors = (ours.error / scales[0], theirs.error / scales[1])
     worse_by = objective.loss(1.0) * (
-        math.log(ours.value / theirs.value) if is_log else ours.value - theirs.value
+        log_ratio(ours.value, theirs.value) if is_log else ours.value - theirs.value
     )
     error = math.hypot(*errors)
     if error == 0:
@@ -197,9 +219,11 @@ def _degrees(errors: tuple[float, float], degrees: tuple[float, float]) -> float
 
     Satterthwaite's formula would count these repeats twice, once for each side.
     """
-    total = sum(error**2 for error in errors)
-    shares = sum(error**2 / freedom for error, freedom in zip(errors, degrees, strict=True))
-    return total / shares if shares else math.inf
+    largest = max(errors)
+    if largest == 0 or math.isinf(largest):
+        return min(degrees)
+    parts = [(error / largest) ** 2 for error in errors]
+    return sum(parts) / sum(part / freedom for part, freedom in zip(parts, degrees, strict=True))
 
 
 def _chance_met(bound: Bound, guess: Guess) -> float:

@@ -15,7 +15,7 @@ INTERRUPTED = 130
 
 @contextmanager
 def interruptible(*asks: Callable[[], None]) -> Iterator[None]:
-    """Ctrl-C (or SIGTERM) once: ``asks`` are called, safe in a signal handler, so that no new job starts and
+    """Ctrl-C (SIGTERM, SIGHUP) once: ``asks`` are called, safe in a signal handler, so that no new job starts and
     what runs is cut; twice: the process ends at once (guardians then kill).
 
     An exception instead could come while a lock of the executor is held, and wait for it for ever.
@@ -33,7 +33,9 @@ def interruptible(*asks: Callable[[], None]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    previous = {sig: signal.signal(sig, on_signal) for sig in (signal.SIGINT, signal.SIGTERM)}
+    is_kept_alive = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # by nohup: no terminal is needed
+    numbers = [signal.SIGINT, signal.SIGTERM, *([] if is_kept_alive else [signal.SIGHUP])]
+    previous = {sig: signal.signal(sig, on_signal) for sig in numbers}
     try:
         yield
     finally:

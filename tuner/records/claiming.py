@@ -6,6 +6,7 @@ from sqlalchemy import Connection, delete, insert, select, update
 from sqlalchemy.exc import IntegrityError
 
 from tuner.records import codec
+from tuner.records.cells import DamagedCellError, read_cell
 from tuner.records.database import Database
 from tuner.records.errors import RecordsInUse
 from tuner.records.owner import Owner
@@ -31,7 +32,22 @@ def release(database: Database, study: str, owner: Owner) -> None:
 def holder(connection: Connection, study: str) -> Owner | None:
     """Who claims the study, dead or alive."""
     text = connection.scalar(select(claims.c.owner).where(claims.c.study == study))
-    return None if text is None else Owner.from_json(text)
+    return None if text is None else _owner(text, study)
+
+
+def _owner(text: str, study: str) -> Owner:
+    place = f"study {study!r}, the claim of its run"
+    return read_cell(text, "owner", Owner.from_json, place, "if no run of it is alive, say --take-over")
+
+
+def _claimer(text: str, study: str, take_over: bool) -> Owner | None:
+    """Who claims the study; None where that cannot be read any more and the user takes over."""
+    try:
+        return _owner(text, study)
+    except DamagedCellError:
+        if take_over:
+            return None
+        raise
 
 
 def _try_claim(database: Database, study: str, owner: Owner, take_over: bool) -> bool:
@@ -42,8 +58,8 @@ def _try_claim(database: Database, study: str, owner: Owner, take_over: bool) ->
         if held is None:
             connection.execute(insert(claims).values(study=study, **mine))
             return True
-        other = Owner.from_json(held)
-        if other != owner:
+        other = _claimer(held, study, take_over)
+        if other is not None and other != owner:
             _refuse_unless_gone(study, other, take_over)
         # only if it is still the claim that was looked at
         changed = connection.execute(

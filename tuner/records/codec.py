@@ -13,13 +13,15 @@ import math
 import struct
 import zlib
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from trials.contract import Measurement, MetricValue
 from trials.metrics import Direction
 from tuner.objectives import Bound, Constraint, LimitKind, Objective
-from tuner.records.rows import Forecast
+from tuner.records.cells import as_list, as_mapping, as_text, mapping, text, whole
+from tuner.records.rows import CONCURRENT, GIVEN, Forecast
 
 
 def to_text(value: Any) -> str:
@@ -30,9 +32,9 @@ def to_text(value: Any) -> str:
     return json.dumps(_spelled(value), separators=(",", ":"), allow_nan=False)
 
 
-def digest(text: str) -> str:
+def digest(content: str) -> str:
     """A name of 64 characters for a text of any length."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def now_text() -> str:
@@ -40,9 +42,9 @@ def now_text() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds")
 
 
-def readable(text: str) -> str:
+def readable(said: str) -> str:
     """Free text that any database takes: NUL, and what UTF-8 cannot hold, becomes a question mark."""
-    return text.replace("\0", "?").encode("utf-8", "replace").decode("utf-8")
+    return said.replace("\0", "?").encode("utf-8", "replace").decode("utf-8")
 
 
 def measurement_to_text(measurement: Measurement) -> str:
@@ -58,9 +60,40 @@ def measurement_to_text(measurement: Measurement) -> str:
     return to_text({key: value for key, value in body.items() if value})
 
 
-def metrics_from_plain(raw: Mapping[str, Any]) -> dict[str, MetricValue]:
-    """The ``metrics`` part of a body."""
-    return {key: _metric_from_plain(entry) for key, entry in raw.items()}
+@dataclass(frozen=True)
+class Body:
+    """What a measurement gave, as it is kept."""
+
+    message: str
+    metrics: Mapping[str, MetricValue]
+    phases: Mapping[str, float]
+    proof: Mapping[str, Any]
+    facts: Mapping[str, Any]
+    warnings: tuple[str, ...]
+
+
+def body_from_text(kept: str | None) -> Body:
+    """The opposite of ``measurement_to_text``; empty where nothing is kept (yet)."""
+    raw = mapping(kept) if kept else {}
+    return Body(
+        message=as_text(raw.get("message", "")),
+        metrics=_metrics_from_plain(as_mapping(raw.get("metrics", {}))),
+        phases=numbers_from_plain(as_mapping(raw.get("phases", {}))),
+        proof=as_mapping(raw.get("proof", {})),
+        facts=_facts(as_mapping(raw.get("facts", {}))),
+        warnings=tuple(map(as_text, as_list(raw.get("warnings", [])))),
+    )
+
+
+def _facts(raw: dict[str, Any]) -> dict[str, Any]:
+    """Free, but for those that everybody reads."""
+    as_mapping(raw.get(GIVEN, {}))
+    whole(raw.get(CONCURRENT, 1))
+    return raw
+
+
+def _metrics_from_plain(raw: Mapping[str, Any]) -> dict[str, MetricValue]:
+    return {key: _metric_from_plain(as_mapping(entry)) for key, entry in raw.items()}
 
 
 def numbers_from_plain(raw: Mapping[str, Any]) -> dict[str, float]:
@@ -91,9 +124,12 @@ def objectives_to_text(objectives: Iterable[Objective]) -> str:
     return to_text([{"metric": o.metric, "direction": o.direction.value} for o in objectives])
 
 
-def objectives_from_text(text: str) -> tuple[Objective, ...]:
+def objectives_from_text(kept: str) -> tuple[Objective, ...]:
     """The opposite of ``objectives_to_text``."""
-    return tuple(Objective(raw["metric"], Direction(raw["direction"])) for raw in json.loads(text))
+    found = tuple(Objective(as_text(raw["metric"]), Direction(raw["direction"])) for raw in _entries(kept))
+    if not found:
+        raise ValueError("no objective")
+    return found
 
 
 def constraints_to_text(constraints: Iterable[Constraint]) -> str:
@@ -103,11 +139,11 @@ def constraints_to_text(constraints: Iterable[Constraint]) -> str:
     )
 
 
-def constraints_from_text(text: str) -> tuple[Constraint, ...]:
+def constraints_from_text(kept: str) -> tuple[Constraint, ...]:
     """The opposite of ``constraints_to_text``."""
     return tuple(
-        Constraint(raw["metric"], LimitKind(raw["kind"]), float(raw["amount"]), raw["line"])
-        for raw in json.loads(text)
+        Constraint(as_text(raw["metric"]), LimitKind(raw["kind"]), float(raw["amount"]), whole(raw["line"]))
+        for raw in _entries(kept)
     )
 
 
@@ -118,10 +154,11 @@ def bounds_to_text(bounds: Iterable[Bound]) -> str:
     )
 
 
-def bounds_from_text(text: str) -> tuple[Bound, ...]:
+def bounds_from_text(kept: str) -> tuple[Bound, ...]:
     """The opposite of ``bounds_to_text``."""
     return tuple(
-        Bound(raw["metric"], raw["is_upper"], float(raw["value"]), raw["formula"]) for raw in json.loads(text)
+        Bound(as_text(raw["metric"]), _truth(raw["is_upper"]), float(raw["value"]), as_text(raw["formula"]))
+        for raw in _entries(kept)
     )
 
 
@@ -131,9 +168,9 @@ def forecast_to_text(forecast: Forecast) -> str:
     return to_text({"expected": expected, "probability_ok": forecast.probability_ok})
 
 
-def forecast_from_text(text: str) -> Forecast:
+def forecast_from_text(kept: str) -> Forecast:
     """The opposite of ``forecast_to_text``."""
-    raw = json.loads(text)
+    raw = mapping(kept)
     chance = raw["probability_ok"]
     expected = {key: (float(a), float(b), float(c)) for key, (a, b, c) in raw["expected"].items()}
     return Forecast(expected, None if chance is None else float(chance))
@@ -148,16 +185,27 @@ def _metric_to_plain(metric: MetricValue) -> dict[str, Any]:
 
 
 def _metric_from_plain(raw: Mapping[str, Any]) -> MetricValue:
-    low, high = raw.get("low"), raw.get("high")
+    n, low, high = raw.get("n"), raw.get("low"), raw.get("high")
     return MetricValue(
         float(raw["value"]),
-        raw["unit"],
-        raw.get("n"),
+        as_text(raw["unit"]),
+        None if n is None else whole(n),
         None if low is None else float(low),
         None if high is None else float(high),
-        raw.get("method", ""),
-        tuple(raw.get("flags", ())),
+        as_text(raw.get("method", "")),
+        tuple(map(as_text, as_list(raw.get("flags", [])))),
     )
+
+
+def _entries(kept: str) -> list[dict[str, Any]]:
+    """JSON text of a list of objects."""
+    return [as_mapping(raw) for raw in as_list(json.loads(text(kept)))]
+
+
+def _truth(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise TypeError(f"{value!r} instead of true or false")
+    return value
 
 
 def _spelled(value: Any) -> Any:

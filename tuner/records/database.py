@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import quote
 
 from sqlalchemy import URL, Connection, Engine, create_engine, event, insert, inspect, make_url, select, text
 from sqlalchemy.exc import (
@@ -19,7 +20,8 @@ from sqlalchemy.exc import (
 )
 
 from tuner.records import tables
-from tuner.records.errors import RecordsError, RecordsMissing, RecordsUnavailable
+from tuner.records.cells import DamagedCellError
+from tuner.records.errors import DamagedRecords, RecordsError, RecordsMissing, RecordsUnavailable
 from tuner.records.names import DEFAULT_LOCATION, location_meant
 from tuner.records.upgrades import STEPS, upgrade
 
@@ -34,6 +36,17 @@ _SCHEMA_LOCK = (
 _LOCKED = ("SQLITE_BUSY", "SQLITE_LOCKED")
 _PASSING_STATES = ("40001", "40P01", "55P03")  # PostgreSQL: serialization, deadlock, lock not available
 _OPERATIONAL = (OperationalError, InterfaceError, sqlite3.OperationalError)
+_BACK_TO_A_COPY = "go back to a copy of them, or begin new ones with --records"
+_NO_WRITING = ("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_PERM")
+_PACKAGES = {
+    "psycopg": "psycopg[binary]",
+    "psycopg2": "psycopg2-binary",
+    "MySQLdb": "mysqlclient",
+    "mysql": "mysql-connector-python",
+}
+"""What to install for a module of another name."""
+_LACKS = ("no such column", "no such table", "has no column named")
+_LACKS_STATES = ("42703", "42P01")  # PostgreSQL: undefined column, undefined table
 _MEANINGS = {
     "SQLITE_NOTADB": "it is not an SQLite database; give another file with --records",
     "SQLITE_CORRUPT": "the file is damaged; go back to a copy of it, or start a new one with --records",
@@ -41,6 +54,7 @@ _MEANINGS = {
     "SQLITE_READONLY": "the file or its folder is read-only; give another place with --records",
     "SQLITE_PERM": "no permission; give another place with --records",
     "SQLITE_FULL": "the disk is full; free some space, what was recorded is intact",
+    "SQLITE_IOERR_SHMSIZE": "the disk is full; free some space, what was recorded is intact",
     "SQLITE_IOERR": "the disk reports an error; what was recorded before is intact",
     "53100": "the server's disk is full; free some space, what was recorded is intact",
 }
@@ -49,13 +63,17 @@ _MEANINGS = {
 class Database:
     """Short transactions on one database. Safe to use from several threads."""
 
-    def __init__(self, engine: Engine, busy_timeout_s: float) -> None:
-        self.url = engine.url.render_as_string(hide_password=True)
-        self.where = _shown(engine.url)
+    def __init__(
+        self, engine: Engine, busy_timeout_s: float, url: URL, read_only_since: RecordsError | None = None
+    ) -> None:
+        """``read_only_since``: why the engine can only read; raised for every write."""
+        self.url = url.render_as_string(hide_password=True)
+        self.where = _shown(url)
+        self._read_only_since = read_only_since
         self._engine = engine
         self._writer = engine.execution_options(tuner_is_writing=True)
         self._give_up_s = 2 * busy_timeout_s
-        self._file = Path(engine.url.database or "") if _is_file(engine.url) else None
+        self._file = Path(url.database or "") if _is_file(url) else None
         self._inode: int | None = None
 
     def read(self, work: Callable[[Connection], T]) -> T:
@@ -68,6 +86,8 @@ class Database:
         ``work`` may run more than once: it is repeated while another process holds the lock.
         RecordsUnavailable when that lasts too long, or at once where waiting does not help (a full disk).
         """
+        if self._read_only_since is not None:
+            raise self._read_only_since
         self._refuse_a_lost_file()
         return self._patiently(self._writer, work)
 
@@ -87,6 +107,11 @@ class Database:
                 "trial folders), or start anew"
             )
 
+    def damaged(self, error: DamagedCellError) -> DamagedRecords:
+        """The damage as one line with a way out."""
+        way_out = error.way_out or _BACK_TO_A_COPY
+        return DamagedRecords(f"the records at {self.where} are damaged: {error}; {way_out}")
+
     def close(self) -> None:
         """Close every connection."""
         self._engine.dispose()
@@ -102,6 +127,10 @@ class Database:
                 return result
             except IntegrityError:
                 raise  # not trouble with the database: the caller knows what it means
+            except DamagedCellError as error:
+                raise self.damaged(error) from error
+            except OverflowError as error:  # of a number that was asked for
+                raise RecordsError(f"the records at {self.where} hold no such number: {error}") from error
             except (DBAPIError, sqlite3.Error, UnicodeEncodeError) as error:
                 # a connection lost during the commit leaves open whether it happened: not repeated
                 may_repeat = _passes(error) and not (is_done and _is_lost(error))
@@ -117,7 +146,7 @@ def open_database(location: str | Path | None, must_exist: bool, busy_timeout_s:
     where = _shown(url)
     if _is_file(url):
         _check_file(Path(url.database or ""), must_exist)
-    database = Database(_engine_for(url, busy_timeout_s), busy_timeout_s)
+    database = Database(_engine_for(url, busy_timeout_s), busy_timeout_s, url)
     try:
         version = database.read(lambda connection: _schema_version(connection, where))
         if version is None:
@@ -126,9 +155,43 @@ def open_database(location: str | Path | None, must_exist: bool, busy_timeout_s:
             _create(database, url)
         elif version < tables.SCHEMA_VERSION:
             database.write(upgrade)
-    except BaseException:
+    except BaseException as error:
         database.close()
+        if must_exist and _is_file(url) and isinstance(error, RecordsError) and _cannot_write(error):
+            return _unchanging(url, busy_timeout_s, error)
         raise
+    return database
+
+
+def _cannot_write(error: RecordsError) -> bool:
+    """Even to read, SQLite makes files beside one with a write-ahead log: not on a full or read-only disk."""
+    cause = error.__cause__
+    return isinstance(cause, Exception) and _code(cause).startswith(_NO_WRITING)
+
+
+def _unchanging(url: URL, busy_timeout_s: float, problem: RecordsError) -> Database:
+    """The file as it lies there, read without a lock; ``problem``, which led here, is raised where that is
+    impossible: a log beside it holds what is not in it yet, or its tables are of an older version.
+    """
+    path = Path(url.database or "")
+    log = path.with_name(f"{path.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise RecordsError(
+            f"{problem}; to look at them, copy {path.name} and {log.name} to a place with room, and give that "
+            "with --records"
+        ) from problem
+    options = {"mode": "ro", "immutable": "1", "uri": "true"}
+    engine = _engine_for(
+        URL.create("sqlite", database=f"file:{quote(str(path))}", query=options), busy_timeout_s
+    )
+    database = Database(engine, busy_timeout_s, url, read_only_since=problem)
+    try:
+        version = database.read(lambda connection: _schema_version(connection, database.where))
+    except RecordsError:
+        version = None
+    if version != tables.SCHEMA_VERSION:
+        database.close()
+        raise problem
     return database
 
 
@@ -149,13 +212,17 @@ def table_names(url: str) -> set[str]:
 def explained(error: Exception, where: str) -> RecordsError:
     """The driver's error as one line with a way out."""
     if isinstance(error, UnicodeEncodeError):
-        return RecordsError(f"cannot write to the records at {where}: {error.object!r:.80} is not valid text")
+        return RecordsError(
+            f"{error.object!r:.80} is not valid text, so the records at {where} cannot hold it"
+        )
     if _code(error).startswith(_LOCKED):
         return RecordsUnavailable(
             f"the records at {where} stay locked by another process; end it, or wait and try again"
         )
     meaning = next((words for code, words in _MEANINGS.items() if _code(error).startswith(code)), None)
     cause = str(getattr(error, "orig", None) or error).strip().partition("\n")[0]
+    if _code(error) in _LACKS_STATES or any(words in cause for words in _LACKS):
+        return DamagedRecords(f"the records at {where} are damaged: {cause}; {_BACK_TO_A_COPY}")
     is_temporary = _code(error).startswith(
         ("SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY", "53")
     ) or _is_lost(error)
@@ -193,6 +260,10 @@ def _check_file(path: Path, must_exist: bool) -> None:
         raise RecordsError(
             f"{path} is a folder; give --records a file in it, such as {path / DEFAULT_LOCATION}"
         )
+    if path.is_symlink() and not path.exists():
+        raise RecordsError(
+            f"{path} is a link that leads nowhere; mend it, or give another file with --records"
+        )
     if must_exist and not path.exists():
         raise _no_records(str(path))
     if not path.parent.is_dir():
@@ -208,7 +279,7 @@ def _engine_for(url: URL, busy_timeout_s: float) -> Engine:
     except NoSuchModuleError as error:
         raise RecordsError(f"no such kind of database: {url.drivername}") from error
     except ModuleNotFoundError as error:
-        package = {"psycopg": "psycopg[binary]"}.get(error.name or "", error.name)
+        package = _PACKAGES.get((error.name or "").partition(".")[0], error.name)
         raise RecordsError(f"records at {_shown(url)} need a driver: pip install '{package}'") from error
     if is_sqlite:
         _tune_sqlite(engine, busy_timeout_s)
@@ -219,6 +290,8 @@ def _tune_sqlite(engine: Engine, busy_timeout_s: float) -> None:
     @event.listens_for(engine, "connect")
     def _(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # we say BEGIN ourselves, below
+        # bytes that are no text must not end a query before it is known whose they are
+        connection.text_factory = lambda kept: kept.decode("utf-8", "surrogateescape")
         connection.execute(f"PRAGMA busy_timeout = {int(busy_timeout_s * 1000)}")
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA foreign_keys = ON")
@@ -235,6 +308,10 @@ def _schema_version(connection: Connection, where: str) -> int | None:
     names = inspect(connection).get_table_names()
     if tables.schema.name in names:
         found = connection.scalar(select(tables.schema.c.version))
+        if found is None:
+            raise DamagedRecords(
+                f"the records at {where} are damaged: {tables.schema.name} has no version; {_BACK_TO_A_COPY}"
+            )
         if found != tables.SCHEMA_VERSION and found not in STEPS:
             raise RecordsError(
                 f"the records at {where} have schema version {found}, this tuner reads version "

@@ -4,6 +4,7 @@ RecordsError
 ├── UnknownStudy         no study (or generation) of that name; names the nearest ones
 ├── DuplicateConfig      the configuration is already a trial; ``number`` says which
 ├── RecordsInUse         another live run works on the study; ``owner`` says which
+├── DamagedRecords       something in the database is not what was written there; names study, trial and column
 └── RecordsUnavailable   locked, full, read-only or away: nothing was written, and it can be tried again later
 """
 
@@ -38,6 +39,10 @@ class RecordsInUse(RecordsError):  # noqa: N818 - reads as the fact it states
     def __init__(self, message: str, owner: Owner) -> None:
         super().__init__(message)
         self.owner = owner
+
+
+class DamagedRecords(RecordsError):  # noqa: N818 - reads as the fact it states
+    """What is kept is not what was written: edited by hand, half restored, or damaged by the disk."""
 
 
 class RecordsUnavailable(RecordsError):  # noqa: N818 - reads as the fact it states

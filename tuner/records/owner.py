@@ -61,8 +61,13 @@ class Owner:
 
     @classmethod
     def from_json(cls, text: str) -> Owner:
-        """The opposite of ``to_json``."""
-        return cls(**json.loads(text))
+        """The opposite of ``to_json``. ValueError or TypeError where the text is something else."""
+        owner = cls(**json.loads(text))
+        numbers = (owner.pid, owner.started_ticks)
+        words = (owner.host, owner.machine, owner.boot, owner.pid_namespace, owner.started_at)
+        if not all(isinstance(n, int) for n in numbers) or not all(isinstance(w, str) for w in words):
+            raise TypeError("no process")
+        return owner
 
     def __str__(self) -> str:
         return f"process {self.pid} on {self.host}, started {self.started_at}"

@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 import difflib
-import json
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
-from datetime import datetime
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, select
 
 from trials.contract import FailureKind, Outcome, Purpose
+from tuner.objectives import Objective
 from tuner.records import codec
+from tuner.records.cells import (
+    Cells,
+    DamagedCellError,
+    as_mapping,
+    counts,
+    mapping,
+    moment,
+    path_text,
+    read_cell,
+    text,
+    whole,
+)
 from tuner.records.errors import UnknownStudy
 from tuner.records.rows import MeasurementRecord, StudyRecord, StudySummary, TrialRecord
 from tuner.records.tables import environments, measurements, studies, trials
@@ -44,26 +55,42 @@ def load_study(
 ) -> StudyRecord:
     """A study with all its trials (or ``only`` these), in the order of their numbers."""
     row_id = study_id(connection, name, generation)
-    row = connection.execute(select(studies).where(studies.c.id == row_id)).one()
+    row = Cells(connection.execute(select(studies).where(studies.c.id == row_id)).one(), f"study {name!r}")
+    objectives = row.get("objectives", codec.objectives_from_text)
     return StudyRecord(
-        name=row.name,
-        generation=row.generation,
-        created_at=datetime.fromisoformat(row.created_at),
-        updated_at=datetime.fromisoformat(row.updated_at),
-        file_text=row.file_text,
-        file_path=row.file_path,
-        definition=json.loads(row.definition),
-        objectives=codec.objectives_from_text(row.objectives),
-        constraints=codec.constraints_from_text(row.constraints),
-        bounds=None if row.bounds is None else codec.bounds_from_text(row.bounds),
-        reference_point=(
-            None if row.reference_point is None else codec.numbers_from_plain(json.loads(row.reference_point))
-        ),
-        rejected=json.loads(row.rejected),
-        stopped_because=row.stopped_because,
-        trials=_trials(connection, _chosen(row_id, only)),
-        notes=json.loads(row.notes),
+        name=row.get("name", text),
+        generation=row.get("generation", whole),
+        created_at=row.get("created_at", moment),
+        updated_at=row.get("updated_at", moment),
+        file_text=row.get("file_text", text),
+        file_path=row.get("file_path", path_text),
+        definition=row.get("definition", mapping),
+        objectives=objectives,
+        constraints=row.get("constraints", codec.constraints_from_text),
+        bounds=row.maybe("bounds", codec.bounds_from_text),
+        reference_point=row.maybe("reference_point", lambda kept: _reference_point(kept, objectives)),
+        rejected=row.get("rejected", counts),
+        stopped_because=row.maybe("stopped_because", text),
+        trials=_trials(connection, name, _chosen(row_id, only), is_whole=only is None),
+        notes=row.get("notes", _notes),
     )
+
+
+def _notes(kept: str) -> dict[str, Any]:
+    """Free, but for those that everybody reads."""
+    found = mapping(kept)
+    for key in ("workload", "selection"):
+        as_mapping(found.get(key) or {})
+    return found
+
+
+def _reference_point(kept: str, objectives: Sequence[Objective]) -> dict[str, float]:
+    """By metric; LookupError where an objective has no number."""
+    found = codec.numbers_from_plain(mapping(kept))
+    missing = [objective.metric for objective in objectives if objective.metric not in found]
+    if missing:
+        raise LookupError(f"nothing for {', '.join(missing)}")
+    return found
 
 
 def trial_count(connection: Connection, name: str) -> int:
@@ -78,8 +105,13 @@ def unfinished(connection: Connection, name: str) -> list[int]:
     return list(connection.scalars(_of(is_open, trials.c.number).distinct().order_by(trials.c.number)))
 
 
-def load_summaries(connection: Connection) -> list[StudySummary]:
-    """The latest generation of every study, the one that was written to last first."""
+def load_summaries(
+    connection: Connection, on_damage: Callable[[DamagedCellError], None]
+) -> list[StudySummary]:
+    """The latest generation of every study, the one that was written to last first.
+
+    ``on_damage`` is told of a study that cannot be read, which is then left out.
+    """
     newest = select(func.max(studies.c.id)).group_by(studies.c.name)
     rows = connection.execute(
         select(
@@ -93,21 +125,33 @@ def load_summaries(connection: Connection) -> list[StudySummary]:
         .where(studies.c.id.in_(newest))
         .order_by(studies.c.updated_at.desc(), studies.c.id.desc())
     ).all()
-    counts, taken, log_dirs = _outcomes(connection), _measurement_counts(connection), _log_dirs(connection)
-    return [
-        StudySummary(
-            name=row.name,
-            generation=row.generation,
-            created_at=datetime.fromisoformat(row.created_at),
-            updated_at=datetime.fromisoformat(row.updated_at),
-            trials=sum(counts[row.id].values()),
-            measurements=taken.get(row.id, 0),
-            counts=dict(counts[row.id]),
-            stopped_because=row.stopped_because,
-            log_dirs=tuple(log_dirs[row.name]),
-        )
-        for row in rows
-    ]
+    by_outcome, taken = _outcomes(connection), _measurement_counts(connection)
+    log_dirs = _log_dirs(connection)
+    found = []
+    for row in rows:
+        try:
+            found.append(_summary(row, by_outcome[row.id], taken.get(row.id, 0), log_dirs[row.name]))
+        except DamagedCellError as damage:
+            on_damage(damage)
+    return found
+
+
+def _summary(
+    row: Row[*tuple[Any, ...]], by_outcome: Counter[str], taken: int, log_dirs: Sequence[Any]
+) -> StudySummary:
+    place = f"study {row.name!r}"
+    cells = Cells(row, place)
+    return StudySummary(
+        name=cells.get("name", text),
+        generation=cells.get("generation", whole),
+        created_at=cells.get("created_at", moment),
+        updated_at=cells.get("updated_at", moment),
+        trials=sum(by_outcome.values()),
+        measurements=taken,
+        counts=dict(by_outcome),
+        stopped_because=cells.maybe("stopped_because", text),
+        log_dirs=tuple(read_cell(log_dir, "log_dir", path_text, place) for log_dir in log_dirs),
+    )
 
 
 def _unknown(connection: Connection, name: str) -> UnknownStudy:
@@ -127,24 +171,40 @@ def _chosen(row_id: int, only: Collection[int] | None) -> ColumnElement[bool]:
     return of_study if only is None else and_(of_study, trials.c.number.in_(only))
 
 
-def _trials(connection: Connection, chosen: ColumnElement[bool]) -> tuple[TrialRecord, ...]:
+def _trials(
+    connection: Connection, study: str, chosen: ColumnElement[bool], *, is_whole: bool
+) -> tuple[TrialRecord, ...]:
     rows = connection.execute(select(trials).where(chosen).order_by(trials.c.number)).all()
-    numbers = {row.id: row.number for row in rows}
+    places = {row.id: f"study {study!r}, trial {row.number!r}" for row in rows}
     taken: dict[int, list[MeasurementRecord]] = defaultdict(list)
-    machines = _environments(connection, chosen)
+    machines = _environments(connection, study, chosen)
     columns = [column for column in measurements.c if column.name not in ("owner", "examples_id")]
+    numbers = {row.id: Cells(row, places[row.id]).get("number", whole) for row in rows}
+    if is_whole:
+        _refuse_a_gap(study, list(numbers.values()))
     for row in connection.execute(_of(chosen, *columns).order_by(measurements.c.id)):
-        taken[row.trial_id].append(_measurement(row, numbers[row.trial_id], machines))
-    return tuple(
-        TrialRecord(
-            row.number,
-            json.loads(row.config),
-            row.proposed_by,
-            tuple(taken[row.id]),
-            row.reused_from,
-            None if row.forecast is None else codec.forecast_from_text(row.forecast),
+        cells = Cells(row, places[row.trial_id])
+        taken[row.trial_id].append(_measurement(cells, numbers[row.trial_id], machines))
+    return tuple(_trial(Cells(row, places[row.id]), taken[row.id]) for row in rows)
+
+
+def _refuse_a_gap(study: str, numbers: Sequence[int]) -> None:
+    """Trials are found by their place as well: one that was deleted would give its number to the next."""
+    gap = next((place for place, number in enumerate(numbers) if place != number), None)
+    if gap is not None:
+        raise DamagedCellError(
+            f"study {study!r}: its trial {gap}{'' if gap else ', the baseline,'} is missing"
         )
-        for row in rows
+
+
+def _trial(row: Cells, taken: Sequence[MeasurementRecord]) -> TrialRecord:
+    return TrialRecord(
+        number=row.get("number", whole),
+        config=row.get("config", mapping),
+        proposed_by=row.get("proposed_by", text),
+        measurements=tuple(taken),
+        reused_from=row.maybe("reused_from", whole),
+        forecast=row.maybe("forecast", codec.forecast_from_text),
     )
 
 
@@ -153,35 +213,38 @@ def _of(chosen: ColumnElement[bool], *columns: Any) -> Select[*tuple[Any, ...]]:
     return select(*columns).join(trials, trials.c.id == measurements.c.trial_id).where(chosen)
 
 
-def _environments(connection: Connection, chosen: ColumnElement[bool]) -> dict[str | None, Mapping[str, Any]]:
+def _environments(
+    connection: Connection, study: str, chosen: ColumnElement[bool]
+) -> dict[str | None, Mapping[str, Any]]:
     used = _of(chosen, measurements.c.environment_digest).distinct()
     rows = connection.execute(select(environments).where(environments.c.digest.in_(used)))
-    return {row.digest: json.loads(row.body) for row in rows}
+    place = f"study {study!r}, an environment"
+    return {row.digest: read_cell(row.body, "body", mapping, place) for row in rows}
 
 
 def _measurement(
-    row: Row[*tuple[Any, ...]], number: int, machines: Mapping[str | None, Mapping[str, Any]]
+    row: Cells, number: int, machines: Mapping[str | None, Mapping[str, Any]]
 ) -> MeasurementRecord:
-    body = json.loads(row.body) if row.body else {}
+    body = row.get("body", codec.body_from_text)
     return MeasurementRecord(
-        measurement_id=row.measurement_id,
+        measurement_id=row.get("measurement_id", text),
         trial_number=number,
-        purpose=Purpose(row.purpose),
-        seed=int(row.seed),
-        outcome=None if row.outcome is None else Outcome(row.outcome),
-        failure_kind=None if row.failure_kind is None else FailureKind(row.failure_kind),
-        message=body.get("message", ""),
-        metrics=codec.metrics_from_plain(body.get("metrics", {})),
-        phases=codec.numbers_from_plain(body.get("phases", {})),
-        proof=body.get("proof", {}),
-        facts=body.get("facts", {}),
-        environment=machines.get(row.environment_digest, {}),
-        warnings=tuple(body.get("warnings", ())),
-        log_dir=row.log_dir,
-        started_at=datetime.fromisoformat(row.started_at),
-        ended_at=None if row.ended_at is None else datetime.fromisoformat(row.ended_at),
-        is_discarded=row.is_discarded,
-        round_number=row.round_number,
+        purpose=row.get("purpose", Purpose),
+        seed=row.get("seed", int),
+        outcome=row.maybe("outcome", Outcome),
+        failure_kind=row.maybe("failure_kind", FailureKind),
+        message=body.message,
+        metrics=body.metrics,
+        phases=body.phases,
+        proof=body.proof,
+        facts=body.facts,
+        environment=machines.get(row.maybe("environment_digest", text), {}),
+        warnings=body.warnings,
+        log_dir=row.get("log_dir", path_text),
+        started_at=row.get("started_at", moment),
+        ended_at=row.maybe("ended_at", moment),
+        is_discarded=row.get("is_discarded", bool),
+        round_number=row.maybe("round_number", whole),
     )
 
 
@@ -200,10 +263,10 @@ def _outcomes(connection: Connection) -> dict[int, Counter[str]]:
         .subquery()
     )
     query = select(best.c.study_id, best.c.rank, func.count()).group_by(best.c.study_id, best.c.rank)
-    counts: dict[int, Counter[str]] = defaultdict(Counter)
+    by_outcome: dict[int, Counter[str]] = defaultdict(Counter)
     for found_id, found_rank, number in connection.execute(query.order_by(best.c.rank.desc())):
-        counts[found_id][_RANKS[found_rank]] = number
-    return counts
+        by_outcome[found_id][_RANKS[found_rank]] = number
+    return by_outcome
 
 
 def _measurement_counts(connection: Connection) -> dict[int, int]:
@@ -215,7 +278,7 @@ def _measurement_counts(connection: Connection) -> dict[int, int]:
     return {row[0]: row[1] for row in connection.execute(query)}
 
 
-def _log_dirs(connection: Connection) -> dict[str, list[str]]:
+def _log_dirs(connection: Connection) -> dict[Any, list[Any]]:
     """Where the logs of each study are, older generations included, in the order they were written."""
     query = (
         select(studies.c.name, measurements.c.log_dir)
@@ -224,7 +287,7 @@ def _log_dirs(connection: Connection) -> dict[str, list[str]]:
         .group_by(studies.c.name, measurements.c.log_dir)
         .order_by(func.min(measurements.c.id))
     )
-    found: dict[str, list[str]] = defaultdict(list)
+    found: dict[Any, list[Any]] = defaultdict(list)
     for name, log_dir in connection.execute(query):
         found[name].append(log_dir)
     return found

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -15,8 +15,9 @@ from sqlalchemy.exc import IntegrityError
 from trials.contract import FailureKind, Measurement, Outcome, Purpose
 from tuner.objectives import Bound, Constraint, Objective
 from tuner.records import claiming, codec, reading, writing
+from tuner.records.cells import Cells, read_cell
 from tuner.records.database import BUSY_TIMEOUT_S, Database, open_database
-from tuner.records.errors import DuplicateConfig, RecordsError
+from tuner.records.errors import DamagedRecords, DuplicateConfig, RecordsError
 from tuner.records.owner import Owner
 from tuner.records.rows import Forecast, StudyRecord, StudySummary
 from tuner.records.tables import NAME_LENGTH, examples, measurements, studies, trials
@@ -134,9 +135,25 @@ class Records:
         """The trials with a measurement that has not ended: it runs, or its process died. Quick as well."""
         return self._database.read(lambda connection: reading.unfinished(connection, study))
 
-    def studies(self) -> list[StudySummary]:
-        """Every study (its latest generation), the one that was written to last first."""
-        return self._database.read(reading.load_summaries)
+    def studies(self, on_damage: Callable[[DamagedRecords], None] | None = None) -> list[StudySummary]:
+        """Every study (its latest generation), the one that was written to last first.
+
+        One that is damaged is left out and ``on_damage`` told of it; without that, DamagedRecords is raised.
+        """
+        found: list[DamagedRecords] = []
+
+        def work(connection: Connection) -> list[StudySummary]:
+            found.clear()
+            return reading.load_summaries(
+                connection, lambda damage: found.append(self._database.damaged(damage))
+            )
+
+        summaries = self._database.read(work)
+        for damage in found:
+            if on_damage is None:
+                raise damage
+            on_damage(damage)
+        return summaries
 
     def freeze(
         self, study: str, bounds: Iterable[Bound], reference_point: Mapping[str, float] | None
@@ -154,8 +171,8 @@ class Records:
             row_id = writing.touch(connection, study)
             found = connection.execute(select(studies).where(studies.c.id == row_id)).one()
             for column, value in frozen.items():
-                held = getattr(found, column)
-                if held is not None and value is not None and json.loads(held) != json.loads(value):
+                held = Cells(found, f"study {study!r}").maybe(column, json.loads)
+                if held is not None and value is not None and held != json.loads(value):
                     raise RecordsError(
                         f"the {column} of study {study!r} are frozen already; use a new generation"
                     )
@@ -317,15 +334,13 @@ class Records:
     def examples(self, measurement_id: str) -> dict[str, tuple[float, ...]]:
         """Per-example results by metric key, in the task's order; empty where the task gave none."""
 
-        def work(connection: Connection) -> bytes | None:
+        def work(connection: Connection) -> dict[str, tuple[float, ...]]:
             found = writing.measurement_row(connection, measurement_id)
-            packed: bytes | None = connection.scalar(
-                select(examples.c.body).where(examples.c.id == found.examples_id)
-            )
-            return packed
+            packed = connection.scalar(select(examples.c.body).where(examples.c.id == found.examples_id))
+            place = f"measurement {measurement_id}, its examples"
+            return {} if packed is None else read_cell(packed, "body", codec.examples_from_bytes, place)
 
-        packed = self._database.read(work)
-        return {} if packed is None else codec.examples_from_bytes(packed)
+        return self._database.read(work)
 
     # --- one run at a time
 
@@ -383,5 +398,5 @@ class Records:
         return self._database.write(work)
 
     def _is_cut(self, row: Row[*tuple[Any, ...]], holds_claim: bool) -> bool:
-        owner = Owner.from_json(row.owner)
+        owner = read_cell(row.owner, "owner", Owner.from_json, f"a measurement of trial {row.number!r}")
         return owner != self._owner and (holds_claim or owner.is_gone() is True)

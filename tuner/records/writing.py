@@ -13,6 +13,7 @@ from sqlalchemy.exc import IntegrityError
 
 from tuner.objectives import Constraint, Objective
 from tuner.records import codec, reading
+from tuner.records.cells import mapping, read_cell
 from tuner.records.errors import RecordsError, UnknownStudy
 from tuner.records.tables import environments, measurements, studies, trials
 from tuner.space.space import config_key
@@ -71,8 +72,9 @@ def set_column(connection: Connection, row_id: int, column: str, value: str | No
 
 def document(connection: Connection, row_id: int, column: str) -> dict[str, Any]:
     """One of the JSON columns of a study's row, as a map."""
-    text = connection.scalar(select(studies.c[column]).where(studies.c.id == row_id))
-    return dict(json.loads(text or "{}"))
+    query = select(studies.c.name, studies.c[column]).where(studies.c.id == row_id)
+    found = connection.execute(query).one()
+    return read_cell(found[1], column, mapping, f"study {found[0]!r}")
 
 
 def number_of(connection: Connection, row_id: int, digest: str) -> int | None:

@@ -4,7 +4,7 @@
 confirm next; `as_json` is the public form.
 """
 
-from tuner.results.finalists import finalists
+from tuner.results.finalists import contenders, finalists
 from tuner.results.judging import judge, judge_trial
 from tuner.results.model import LimitResult, NearestMiss, Recommendation, StudyResult, TrialResult
 from tuner.results.patterns import FailurePattern, FailureTable, Influence
@@ -22,6 +22,7 @@ __all__ = [
     "StudyResult",
     "TrialResult",
     "as_json",
+    "contenders",
     "finalists",
     "judge",
     "judge_trial",

@@ -7,18 +7,24 @@ from collections.abc import Sequence
 from trials.contract import FailureKind, Outcome, Purpose
 from tuner.pareto import hypervolume
 from tuner.results.model import BASELINE, StudyResult, TrialResult
+from tuner.results.ties import is_tie, layouts_of
+
+_MOST_COMPARED = 60
+"""So many trials that are nearest to the front may be rivals of its members."""
 
 
 def finalists(result: StudyResult, k: int) -> list[int]:
-    """The trials to confirm next, so that ``k`` members of the front are confirmed; empty when that is so.
+    """The trials to confirm next, so that ``k`` contenders are confirmed; empty when that is so.
 
-    The recommended one first, then each time the one that adds most hypervolume to those already picked or
-    confirmed, which spreads them over the front. The baseline is not listed: it runs in every round anyway.
-    A trial whose confirmation failed before is not asked again.
+    The recommended one first, then each time the member of the front that adds most hypervolume to those already
+    picked or confirmed, which spreads them over the front; where the front has fewer than ``k`` members, its
+    nearest rivals. The baseline is not listed: it runs in every round anyway. A trial whose confirmation failed
+    before is not asked again.
     """
-    members = [trial for trial in result.front_trials if trial.number != BASELINE]
-    picked = [trial for trial in members if trial.is_confirmed]
-    open_ones = [trial for trial in members if not trial.is_confirmed and not _has_failed(trial)]
+    able = contenders(result)
+    members = [trial for trial in able if trial.on_front]
+    picked = [trial for trial in able if trial.is_confirmed]
+    open_ones = [trial for trial in able if not trial.is_confirmed and not _has_failed(trial)]
     corner = _corner(result, members)
     chosen: list[TrialResult] = []
     while open_ones and len(picked) < k:
@@ -29,13 +35,38 @@ def finalists(result: StudyResult, k: int) -> list[int]:
     return [trial.number for trial in chosen]
 
 
+def contenders(result: StudyResult) -> list[TrialResult]:
+    """The front without the baseline, then the trials that no objective tells apart from one of its members.
+
+    A rival may be the better one of the two: its one run was unlucky, or the member's was lucky. Nearest first.
+    """
+    members = [trial for trial in result.front_trials if trial.number != BASELINE]
+    others = [t for t in result.trials if t.may_be_on_front and not t.on_front and t.number != BASELINE]
+    if not members or not others:
+        return members
+    layouts = layouts_of(result.record)
+    nearest = sorted(others, key=lambda trial: _shortfall(trial, members))[:_MOST_COMPARED]
+    return members + [t for t in nearest if any(is_tie(t, member, layouts) for member in members)]
+
+
+def _shortfall(trial: TrialResult, members: Sequence[TrialResult]) -> float:
+    """By what share the nearest member is ahead in the objective where it is ahead most."""
+    return min(
+        max((ours - best) / (abs(best) or 1.0) for ours, best in zip(trial.point, m.point, strict=True))
+        for m in members
+    )
+
+
 def _worth(
     trial: TrialResult, picked: Sequence[TrialResult], corner: Sequence[float], result: StudyResult
-) -> tuple[bool, float, int]:
-    """Sorts by: recommended, volume added, lower number."""
+) -> tuple[bool, bool, float, float]:
+    """Sorts by: recommended, on the front, volume added (of a rival: how near it is), lower number."""
     recommended = result.recommended is not None and result.recommended.trial == trial.number
-    volume = hypervolume([member.point for member in (*picked, trial)], corner)
-    return recommended, volume, -trial.number
+    if trial.on_front:
+        worth = hypervolume([member.point for member in (*picked, trial)], corner)
+    else:
+        worth = -_shortfall(trial, [m for m in result.front_trials if m.number != BASELINE])
+    return recommended, trial.on_front, worth, -trial.number
 
 
 def _corner(result: StudyResult, members: Sequence[TrialResult]) -> list[float]:

@@ -175,7 +175,8 @@ def _label(key: tuple[str, Any]) -> str:
 def _influence(column: _Column, metric: str, values: NDArray[np.float64]) -> Influence | None:
     """None where too few values of the parameter were tried more than once to say anything."""
     is_log = bool((values > 0).all())
-    y = np.log(values) if is_log else values
+    size = 1.0 if is_log else float(np.abs(values).max()) or 1.0
+    y = np.log(values) if is_log else values / size  # squares of what is tiny would be 0
     if y.max() == y.min():
         return None
     counts = np.bincount(column.codes)
@@ -192,7 +193,7 @@ def _influence(column: _Column, metric: str, values: NDArray[np.float64]) -> Inf
     means = np.bincount(column.codes, weights=y) / counts
     unexplained = float(((y - means[column.codes]) ** 2).sum() / ((y - y.mean()) ** 2).sum())
     share = max(0.0, 1 - unexplained * (n - 1) / (n - levels))
-    shown = np.exp(means) if is_log else means
+    shown = np.exp(means) if is_log else means * size
     rows = zip(column.labels, map(float, shown), map(int, counts), strict=True)
     ranked = tuple(sorted((LevelMean(*row) for row in rows), key=lambda item: -item.mean))
     return Influence(column.name, metric, share, n, ranked, rho)

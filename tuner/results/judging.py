@@ -6,11 +6,9 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
 
-from trials.contract import Outcome, Purpose
-from tuner.comparison import Difference, gain_over_baseline, noise_floor
-from tuner.objectives import Objective
+from trials.contract import Outcome
+from tuner.comparison import Difference, noise_floor
 from tuner.pareto import copies, front_indices, hypervolume, hypervolume_history
 from tuner.records.rows import StudyRecord
 from tuner.results.insight import failure_patterns, failure_table, influences
@@ -18,16 +16,14 @@ from tuner.results.limits import Examples
 from tuner.results.model import BASELINE, NearestMiss, StudyResult, TrialResult
 from tuner.results.recommend import recommend
 from tuner.results.remarks import remarks
-from tuner.results.runs import is_confirmation, runs_behind, search_losses, valid_runs
+from tuner.results.runs import search_losses, valid_runs
 from tuner.results.saved import cut_short
+from tuner.results.ties import Layouts, layouts_of, ties
 from tuner.results.trial import Yardstick, judge_one
-from tuner.rounds import Rounds
 from tuner.space.model import Selection
 
 NOT_MEASURED = "running"
 """How `StudyResult.counts` calls a trial without an outcome."""
-_MOST_COMPARED = 60
-"""Ties are looked for among so many trials at most: every pair is compared."""
 
 
 def judge(
@@ -86,57 +82,20 @@ def _copies(members: Sequence[TrialResult]) -> tuple[tuple[int, ...], ...]:
 
 def _compared(study: StudyRecord, trials: list[TrialResult], front: Sequence[int]) -> list[TrialResult]:
     """Marks the front and its ties, and takes gains from the interleaved rounds where there are any."""
-    layouts = {objective: _rounds(study, objective) for objective in study.objectives}
+    layouts = layouts_of(study)
     judged = list(trials)
     for index in front:
         judged[index] = replace(judged[index], on_front=True)
     for index, trial in enumerate(judged):
         if trial.is_confirmed and trial.number != BASELINE:
             judged[index] = replace(trial, gain=_paired_gain(trial, layouts))
-    ties = _ties(judged, layouts)
-    return [replace(t, is_tied_with=tuple(ties[t.number])) if t.number in ties else t for t in judged]
+    tied = ties(judged, layouts)
+    return [replace(t, is_tied_with=tuple(tied[t.number])) if t.number in tied else t for t in judged]
 
 
-def _rounds(study: StudyRecord, objective: Objective) -> Rounds:
-    """By confirmed trial, the objective's value in each interleaved round (by seed where none is noted)."""
-    values: dict[int, dict[int, float]] = {}
-    for trial in study.trials:
-        runs = (
-            runs_behind(trial, study) if any(r.purpose is Purpose.CONFIRM for r in trial.measurements) else []
-        )
-        if is_confirmation(runs):
-            values[trial.number] = {
-                run.seed if run.round_number is None else run.round_number: run.metrics[
-                    objective.metric
-                ].value
-                for run in runs
-            }
-    return Rounds(values)
-
-
-def _paired_gain(trial: TrialResult, layouts: dict[Objective, Rounds]) -> dict[str, Difference]:
+def _paired_gain(trial: TrialResult, layouts: Layouts) -> dict[str, Difference]:
     paired = {o.metric: layout.difference(trial.number, BASELINE) for o, layout in layouts.items()}
     return {key: paired.get(key) or unpaired for key, unpaired in trial.gain.items()}
-
-
-def _ties(trials: Sequence[TrialResult], layouts: dict[Objective, Rounds]) -> dict[int, list[int]]:
-    """Pairs that no objective tells apart, among the confirmed, the front and the baseline."""
-    able = [t for t in trials if t.may_be_on_front and (t.is_confirmed or t.on_front or t.number == BASELINE)]
-    able.sort(key=lambda trial: (not trial.is_confirmed, trial.number))
-    ties: dict[int, list[int]] = {}
-    for one, other in combinations(sorted(able[:_MOST_COMPARED], key=lambda t: t.number), 2):
-        if not any(_differ(one, other, objective, layout) for objective, layout in layouts.items()):
-            ties.setdefault(one.number, []).append(other.number)
-            ties.setdefault(other.number, []).append(one.number)
-    return ties
-
-
-def _differ(one: TrialResult, other: TrialResult, objective: Objective, layout: Rounds) -> bool:
-    ours, theirs = one.estimates[objective.metric], other.estimates[objective.metric]
-    difference = layout.difference(one.number, other.number) or gain_over_baseline(ours, theirs)
-    if difference.low is None:  # nothing is known about noise: only equal values are a tie
-        return ours.value != theirs.value
-    return difference.is_beyond_noise
 
 
 def _noise_floor(study: StudyRecord) -> dict[str, float]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import fmean
 
+from trials.contract import is_comparable
 from tuner.comparison import Estimate, LimitStatus, limit_status, paired_difference
 from tuner.objectives import Bound, Constraint, LimitKind
 from tuner.records.rows import MeasurementRecord, StudyRecord
@@ -46,7 +47,7 @@ def on_same_examples(
     """
     by_seed = {run.seed: examples.get(run.measurement_id, {}).get(bound.metric) for run in theirs}
     pairs = [(examples.get(run.measurement_id, {}).get(bound.metric), by_seed.get(run.seed)) for run in ours]
-    same = [(a, b) for a, b in pairs if a and b and len(a) == len(b)]
+    same = [(a, b) for a, b in pairs if a and b and len(a) == len(b) and all(map(is_comparable, (*a, *b)))]
     if not same or estimate.low is None or estimate.high is None:
         return estimate
     found = paired_difference(_mean_of([a for a, _ in same]), _mean_of([b for _, b in same]))

@@ -11,7 +11,7 @@ from tuner.pareto import knee_order
 from tuner.records.rows import StudyRecord
 from tuner.results.left_out import left_out, trials_named
 from tuner.results.model import BASELINE, Recommendation, StudyResult, TrialResult
-from tuner.results.wording import against_baseline, number_text
+from tuner.results.wording import against_baseline, number_text, share_text
 from tuner.space.model import Selection
 
 _SPANS_OF_NOISE = 3.0
@@ -224,7 +224,7 @@ def _gives_up(result: StudyResult, chosen: TrialResult, members: Sequence[TrialR
 def _by_how_much(ours: float, theirs: float) -> str:
     if not theirs:
         return ""
-    return f", {abs(ours / theirs - 1):.1%} {'lower' if ours < theirs else 'higher'}"
+    return f", {share_text(abs(ours / theirs - 1))} {'lower' if ours < theirs else 'higher'}"
 
 
 def _by(metric: str, direction: Direction) -> Callable[[TrialResult], tuple[float, int, int]]:

@@ -47,7 +47,10 @@ def search_values(trial: TrialRecord, study: StudyRecord) -> dict[str, float] | 
     if not runs:
         return None
     wanted = [o.metric for o in study.objectives] + [c.metric for c in study.constraints]
-    found = {key: [run.metrics[key].value for run in runs if key in run.metrics] for key in wanted}
+    found = {
+        key: [r.metrics[key].value for r in runs if key in r.metrics and r.metrics[key].is_finite]
+        for key in wanted
+    }
     return {key: fmean(values) for key, values in found.items() if values}
 
 

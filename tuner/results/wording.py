@@ -12,6 +12,9 @@ from tuner.objectives import Objective
 from tuner.results.model import BASELINE, StudyResult, TrialResult
 
 _NEAR_ONE = 0.1
+_MANY_TIMES = 100.0
+_WIDEST = 1e9
+"""A number beyond it, or below its inverse, is written with an exponent: no column has room for its digits."""
 
 
 STATUS_WORDS = {
@@ -44,9 +47,14 @@ def number_text(value: float, digits: int = 5) -> str:
     """So many significant digits, thousands grouped: ``24,892``, ``2.3172``, ``1.2e-07``."""
     if not math.isfinite(value):
         return str(value)
-    if value and 10 ** (digits - 1) <= abs(value) < 1e9:
+    if value and 10 ** (digits - 1) <= abs(value) < _WIDEST:
         return f"{round(value, digits - 1 - math.floor(math.log10(abs(value)))):,.0f}"
     return f"{value:,.{digits}g}"
+
+
+def share_text(share: float) -> str:
+    """``12.3%``; what is many times the whole in three digits: ``1.5e+42%``."""
+    return f"{share:.1%}" if abs(share) < _MANY_TIMES else f"{number_text(100 * share, 3)}%"
 
 
 def estimate_text(estimate: Estimate | None) -> str:
@@ -147,5 +155,7 @@ def _gain(value: float, gain: Difference) -> str:
     """Ratios all in one form, so that a column can be read down; more digits where they are near 1."""
     if not gain.is_ratio:
         return f"{value:+.3g}"
+    if not all(0.01 <= number < _WIDEST for number in (value, gain.value)):
+        return f"x{number_text(value, 3)}"
     digits = 4 if abs(gain.value - 1) < _NEAR_ONE else 2
     return f"x{value:,.{digits}f}" if gain.value < 100 else f"x{value:,.0f}"

@@ -142,8 +142,11 @@ class Range:
             return False
         if self.scale == "log2":
             return value in self._powers
-        step = self.step or (1 if self.is_integer else None)
-        return step is None or (_decimal(value) - _decimal(self.low)) % _decimal(step) == 0
+        return self.is_continuous or self._at(self._nearest(value)) == value
+
+    def _nearest(self, value: float) -> int:
+        """The index of the grid's value that lies nearest."""
+        return round((_decimal(value) - _decimal(self.low)) / _decimal(self.step or 1))
 
     def describe(self) -> dict[str, Any]:
         """Plain data for records and comparison."""

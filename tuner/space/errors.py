@@ -105,6 +105,13 @@ def known_names(name: str, known: Iterable[str]) -> str:
     return f"known: {shown}" if names else "none is known here"
 
 
+def is_control(character: str) -> bool:
+    """Whether it steers a terminal, or is half a character, rather than being read."""
+    import unicodedata
+
+    return unicodedata.category(character) in ("Cc", "Cs")
+
+
 def shown(value: object) -> str:
     """A value as the user would write it: true, null, fp32, [1, 2]."""
     import json

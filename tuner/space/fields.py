@@ -12,6 +12,18 @@ from tuner.space.errors import Problems, known_names, shown
 from tuner.space.units import UnitError, gibibytes, seconds
 from tuner.space.yaml_source import Map, Node, Scalar, plain
 
+MOST = 1_000_000
+"""Trials, or runs of any kind: a study of more would take years, and its records gigabytes."""
+MOST_CORES = 10_000
+LARGEST_SEED = 4_000_000_000
+"""Repeats count on from it, and the random generators of trials take 32 bits."""
+MOST_MEMORY_TIB = 1024
+
+STORE_SERVERS = ("http", "https", "databricks")
+STORE_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+"""Schemes of the addresses where MLflow keeps its data."""
+_STORES = "use sqlite:///mlflow.db, postgresql://..., mysql://... or http://..."
+
 LEAST_MEMORY_MIB = 16
 """``python -m trials`` with a command workload takes 15 MiB (Python 3.11, measured); torch takes 20 times that."""
 
@@ -32,6 +44,7 @@ class Field:
     help: str
     attribute: str = ""
     low: int | None = None
+    high: int | None = None
 
     @property
     def name(self) -> str:
@@ -54,6 +67,8 @@ def _truth(value: Any) -> bool:
 def _text(value: Any) -> str:
     if not isinstance(value, str) or not value.strip():
         raise UnitError("is not a text; write a word")
+    if not value.isprintable():
+        raise UnitError("holds a character that cannot be printed; delete it")
     return value
 
 
@@ -62,13 +77,19 @@ def _store(value: Any) -> str | None:
     if value is None:
         return None
     text = _text(value)
-    scheme, found, _ = text.partition("://")
-    if text == "databricks" or (found and scheme != "file"):
+    scheme, found, rest = text.partition("://")
+    if text == "databricks":
         return text
-    raise UnitError(
-        "is a file store, which MLflow refuses; "
-        "write sqlite:///mlflow.db, a server's http address, or null for none"
-    )
+    if not found or scheme == "file":
+        raise UnitError(
+            "is a file store, which MLflow refuses; "
+            "write sqlite:///mlflow.db, a server's http address, or null for none"
+        )
+    if scheme.partition("+")[0] not in (*STORE_SERVERS, *STORE_DATABASES):
+        raise UnitError(f"is no store that MLflow knows; {_STORES}")
+    if scheme.startswith("sqlite") and rest.lstrip("/").partition("?")[0] in ("", ":memory:"):
+        raise UnitError("has no file; write sqlite:///mlflow.db")
+    return text
 
 
 def _memory(value: Any) -> float:
@@ -78,6 +99,8 @@ def _memory(value: Any) -> float:
         raise UnitError(
             f"is less than a trial's bare interpreter takes; write {LEAST_MEMORY_MIB} MiB or more"
         )
+    if size_gib > MOST_MEMORY_TIB * 1024:
+        raise UnitError(f"is more than any machine has; write {MOST_MEMORY_TIB} TiB or less")
     return size_gib
 
 
@@ -86,6 +109,8 @@ def _count_or_all(value: Any) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or value < 0:
         raise UnitError("is not a number of folders; write 0 or more, or all")
+    if value > MOST:
+        raise UnitError(f"must be at most {MOST:,}; write all")
     return value
 
 
@@ -97,32 +122,35 @@ DURATION = FieldType(
 )
 MEMORY = FieldType(_memory, {"type": "string", "pattern": "^[0-9.]+ *[KMGT]i?B$", "examples": ["6 GiB"]})
 STORE = FieldType(_store, {"type": ["string", "null"], "examples": ["sqlite:///mlflow.db"]})
-COUNT_OR_ALL = FieldType(_count_or_all, {"anyOf": [{"type": "integer", "minimum": 0}, {"const": "all"}]})
+COUNT_OR_ALL = FieldType(
+    _count_or_all, {"anyOf": [{"type": "integer", "minimum": 0, "maximum": MOST}, {"const": "all"}]}
+)
 
 SECTIONS: dict[str, tuple[Field, ...]] = {
     "budget": (
-        Field("trials", INTEGER, "configurations sent to run, the baseline included", low=1),
+        Field("trials", INTEGER, "configurations sent to run, the baseline included", low=1, high=MOST),
         Field("wall_time", DURATION, "the whole study, confirmation included", "wall_time_s"),
-        Field("no_gain", INTEGER, "end after so many trials without gain beyond the noise", low=1),
+        Field("no_gain", INTEGER, "end after so many trials without gain beyond the noise", low=1, high=MOST),
         Field("trial_timeout", DURATION, "one trial is ended after this time", "trial_timeout_s"),
-        Field("failures_in_a_row", INTEGER, "end after so many failed trials in a row", low=1),
+        Field("failures_in_a_row", INTEGER, "end after so many failed trials in a row", low=1, high=MOST),
     ),
     "search": (
         Field("sampler", TEXT, "who proposes configurations; auto picks by the space and the budget"),
-        Field("seed", INTEGER, "the same seed proposes the same configurations", low=0),
-        Field("concurrent_trials", INTEGER, "trials at once; more than one may disturb timings", low=1),
+        Field("seed", INTEGER, "the same seed proposes the same configurations", low=0, high=LARGEST_SEED),
+        Field("concurrent_trials", INTEGER, "trials at once; more than one may disturb timings",
+              low=1, high=MOST_CORES),
         Field("cut_short", TRUTH, "end trials that cannot reach the front any more (default: true)"),
     ),
     "resources": (
-        Field("cpus", INTEGER, "cores of one trial (default: all / concurrent_trials)", low=1),
-        Field("gpus", INTEGER, "GPUs of one trial (default: all / concurrent_trials)", low=0),
+        Field("cpus", INTEGER, "cores of one trial (default: all / concurrent_trials)", low=1, high=MOST_CORES),
+        Field("gpus", INTEGER, "GPUs of one trial (default: all / concurrent_trials)", low=0, high=MOST_CORES),
         Field("memory", MEMORY, "a trial that takes more is ended", "memory_gib"),
         Field("accelerator", TEXT, "the GPU model that a trial must get, for example H100"),
     ),
     "confirm": (
-        Field("finalists", INTEGER, "members of the front that are measured again; 0: none", low=0),
-        Field("repeats", INTEGER, "rounds of re-measuring", low=1),
-        Field("baseline_repeats", INTEGER, "runs of the baseline, from which the noise is known", low=1),
+        Field("finalists", INTEGER, "members of the front that are measured again; 0: none", low=0, high=MOST),
+        Field("repeats", INTEGER, "rounds of re-measuring", low=1, high=MOST),
+        Field("baseline_repeats", INTEGER, "runs of the baseline, from which the noise is known", low=1, high=MOST),
     ),
     "keep": (
         Field("trial_folders", COUNT_OR_ALL,
@@ -161,6 +189,8 @@ def read_section(name: str, node: Node, problems: Problems) -> dict[str, Any]:
 def _in_bounds(field: Field, value: Any) -> Any:
     if field.low is not None and value < field.low:
         raise UnitError(f"must be at least {field.low}; write {field.low} or more")
+    if field.high is not None and value > field.high:
+        raise UnitError(f"must be at most {field.high:,}; write {field.high} or less")
     return value
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from tuner.space.domains import MAX_GRID, Choice, Choices, Derived, Fixed, Range, canonical
 from tuner.space.errors import Problems, Where, known_names, shown
 from tuner.space.expressions import Expression, ExpressionError, parse_expression
+from tuner.space.range_limits import number_problem, range_problem
 from tuner.space.vocabulary import Vocabulary
 from tuner.space.yaml_source import Entry, Map, Node, Scalar, Sequence, plain
 
@@ -116,6 +117,8 @@ def _choices(
 ) -> Domain | None:
     kept: dict[str, Choice] = {}
     for label, value, place in pairs:
+        if isinstance(label, str) and label != value and not label.isprintable():
+            problems.add(place, f"{name}: {label!r} cannot be printed", "give the choice another name")
         same = kept.get(canonical(value))
         if same is None:
             kept[canonical(value)] = Choice(label, value)
@@ -140,7 +143,7 @@ def _range(name: str, node: Map, problems: Problems) -> Range | None:
             return None
     if low is None or high is None or scale is None:
         return None
-    reason = _range_problem(low, high, step, scale)
+    reason = range_problem(low, high, step, scale)
     if reason:
         problems.add(node.where, f"{name}={_range_text(low, high, step, scale)} {reason}")
         return None
@@ -164,14 +167,15 @@ def _number(name: str, key: str, node: Map, problems: Problems) -> float | None:
     if entry is None:
         return None
     value = plain(entry.node)
-    if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-        return value
-    way_out = (
-        "write it without quotes"
-        if isinstance(entry.node, Scalar) and entry.node.is_quoted
-        else "write a number"
-    )
-    problems.add(entry.where, f"{name}.{key}={shown(value)} is not a number", way_out)
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        reason = number_problem(value)
+        if reason is None:
+            return value
+    elif isinstance(entry.node, Scalar) and entry.node.is_quoted:
+        reason = "is not a number; write it without quotes"
+    else:
+        reason = "is not a number; write a number"
+    problems.add(entry.where, f"{name}.{key}={shown(value)} {reason}")
     return None
 
 
@@ -186,26 +190,6 @@ def _scale(name: str, node: Map, problems: Problems) -> str | None:
     return None
 
 
-def _range_problem(low: float, high: float, step: float | None, scale: str) -> str | None:
-    if low > high:
-        return "has its min above its max; swap them"
-    if scale != "linear" and low <= 0:
-        start = "1" if high >= 1 else f"{high / 100:g}"
-        return f"cannot begin at {low:g} with scale: {scale}; write min: {start}, or scale: linear"
-    if scale != "linear" and step is not None:
-        return f"cannot have a step with scale: {scale}; {_powers_way_out(low, high)}"
-    if step is not None and step <= 0:
-        return "has a step that does not go up; write a step above 0"
-    if high - low == math.inf:
-        return "is wider than numbers go; write smaller bounds"
-    return None
-
-
-def _powers_way_out(low: float, high: float) -> str:
-    powers = [f"{low * 2**power:g}" for power in range(5) if low * 2**power <= high]
-    return f"delete the step, or write scale: log2 alone ({', '.join(powers)}, ...)"
-
-
 def _range_text(low: float, high: float, step: float | None, scale: str) -> str:
     middle = "" if step is None else f", step: {step:g}"
     return f"{{min: {low:g}, max: {high:g}{middle}, scale: {scale}}}"
@@ -218,7 +202,7 @@ def _check_values(name: str, domain: Domain, node: Node, vocabulary: Vocabulary,
         problem = vocabulary.value_problem(name, value)
         if problem:
             problems.add(where, problem)
-        elif not _is_finite(value):
+        elif not is_finite(value):
             problems.add(where, f"{name}={value} is not a finite number", "write a number")
 
 
@@ -244,11 +228,15 @@ def _places(node: Node) -> dict[str, Where]:
     return {}
 
 
-def _is_finite(value: Any) -> bool:
-    if isinstance(value, float):
-        return math.isfinite(value)
+def is_finite(value: Any) -> bool:
+    """Whether every number of a value is one, and not beyond what a float holds."""
+    if isinstance(value, int | float):
+        try:
+            return math.isfinite(value)
+        except OverflowError:
+            return False
     if isinstance(value, list | dict):
-        return all(_is_finite(item) for item in (value.values() if isinstance(value, dict) else value))
+        return all(is_finite(item) for item in (value.values() if isinstance(value, dict) else value))
     return True
 
 
@@ -263,4 +251,12 @@ def has_values_of_maps(node: Node) -> bool:
     )
 
 
-__all__ = ["DOMAIN_KEYS", "FOREIGN_KEYS", "Domain", "has_values_of_maps", "read_domain", "read_expression"]
+__all__ = [
+    "DOMAIN_KEYS",
+    "FOREIGN_KEYS",
+    "Domain",
+    "has_values_of_maps",
+    "is_finite",
+    "read_domain",
+    "read_expression",
+]

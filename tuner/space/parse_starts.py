@@ -7,6 +7,7 @@ from typing import Any
 
 from tuner.space.domains import Choices, Derived, Range, canonical
 from tuner.space.errors import Problems, Where, known_names, shown
+from tuner.space.parse_domains import is_finite
 from tuner.space.space import Config, Parameter, Space, bundle_parts, config_key
 from tuner.space.vocabulary import Vocabulary
 from tuner.space.yaml_source import Map, Node, Sequence, plain
@@ -144,8 +145,10 @@ def _value(parameter: Parameter, value: Any, vocabulary: Vocabulary) -> tuple[An
         if isinstance(value, bool) or not isinstance(value, int | float):
             if value is not None:
                 return value, f"{name}={shown(value)} is not a number; write a number"
-        elif not domain.is_integer:
+        elif is_finite(value) and not domain.is_integer:
             value = float(value)
+    if not is_finite(value):
+        return value, f"{name}={shown(value)} is not a finite number; write a number"
     return value, vocabulary.value_problem(name, value)
 
 

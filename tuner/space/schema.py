@@ -79,6 +79,7 @@ def _settings(fields: tuple[Field, ...]) -> dict[str, Any]:
             **field.type.schema,
             "description": field.help,
             **({} if field.low is None else {"minimum": field.low}),
+            **({} if field.high is None else {"maximum": field.high}),
         }
         for field in fields
     }

@@ -8,7 +8,7 @@ from typing import Any
 
 from trials.metrics import CATALOGUE
 from trials.workloads import Knob, Workload
-from tuner.space.errors import known_names, shown
+from tuner.space.errors import is_control, known_names, shown
 from tuner.space.yaml_source import read_scalar
 
 WORLD_FACTS = ("world_size", "gpus", "cpus")
@@ -67,7 +67,9 @@ class Vocabulary:
         return f"{name} is no parameter of {kind}", known_names(name, self.knobs)
 
     def value_problem(self, name: str, value: Any) -> str | None:
-        """Why the knob refuses the value, with the way out; None where it takes it, or no knob says."""
+        """Why no trial, or not this knob, can take the value, with the way out; None where they can."""
+        if held := _control_characters(value):
+            return f"{name}={shown(value)} holds the control character {held}; write it without"
         knob = self.knobs.get(name)
         problem = knob.problem(value) if knob and value is not None else None
         if knob is None or problem is None:
@@ -82,6 +84,11 @@ class Vocabulary:
 
     def metric_problem(self, metric: str) -> tuple[str, str] | None:
         """Why a metric cannot be judged by, and the way out; None where it can, or only running tells."""
+        if not metric.isprintable() or not metric or metric != metric.strip():
+            return (
+                f"{metric!r} is no name for a metric",
+                "write letters, digits and _, as the trial prints it",
+            )
         if self.metrics is None or metric in self.metrics:
             return None
         kind = self.workload.kind if self.workload else "?"
@@ -91,6 +98,17 @@ class Vocabulary:
     def metric_names(self) -> tuple[str, ...]:
         """The metrics to propose when a name is not known."""
         return self.metrics if self.metrics is not None else tuple(map(str, CATALOGUE))
+
+
+def _control_characters(value: Any) -> str:
+    """The first character that a text, or one of its parts, should not hold; tabs and ends of lines it may."""
+    if isinstance(value, list):
+        return next(filter(None, map(_control_characters, value)), "")
+    if isinstance(value, dict):
+        return _control_characters([*value, *value.values()])
+    if not isinstance(value, str):
+        return ""
+    return next((f"U+{ord(c):04X}" for c in value if is_control(c) and c not in "\t\n\r"), "")
 
 
 def _way_out(knob: Knob, value: Any) -> str:

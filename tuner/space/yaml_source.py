@@ -182,6 +182,7 @@ class _Builder:
 
     def _scalar(self, node: Any) -> Scalar:
         where = self._where(node)
+        self._refuse_nul(node.value, where)
         if node.tag == _PLAIN:
             return Scalar(read_scalar(node.value), node.value, where)
         if node.tag != _STR:
@@ -227,11 +228,19 @@ class _Builder:
             )
             return None
         key = key_node.value.strip()
+        self._refuse_nul(key, where)
         label = read_scalar(key) if key_node.tag == _PLAIN else key
         if not key:
             self.problems.add(where, "a key is empty", "give it a name")
             return None
         return Entry(key, label, where, self.build(value_node, depth + 1))
+
+    def _refuse_nul(self, text: str, where: Where) -> None:
+        if "\0" in text:
+            shown = text.replace("\0", "\\0")
+            self.problems.add(
+                where, f"{shown:.80} holds NUL, which no program can be given", "write it without"
+            )
 
     def _look_for_torn(self, texts: list[str], where: Where) -> None:
         """``{gpus: max(tp, 2)}`` is two entries to YAML: one text leaves a parenthesis open, a later one

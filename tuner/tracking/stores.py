@@ -6,8 +6,7 @@ import re
 from pathlib import Path
 from urllib.parse import urlsplit
 
-_SERVERS = ("http", "https", "databricks")
-_DATABASES = ("sqlite", "postgresql", "mysql", "mssql")
+from tuner.space.fields import STORE_DATABASES, STORE_SERVERS
 
 
 class TrackingError(Exception):
@@ -26,7 +25,7 @@ def checked_uri(uri: str, folder: Path | None = None) -> str:
             f"tracking.mlflow: {uri!r} is a folder, and MLflow no longer writes its data to plain folders; "
             "use a database such as sqlite:///mlflow.db, or the address of a server"
         )
-    if scheme not in _SERVERS + _DATABASES:
+    if scheme not in STORE_SERVERS + STORE_DATABASES:
         raise TrackingError(
             f"tracking.mlflow: {uri!r} is no store that MLflow knows; use sqlite:///mlflow.db, "
             "postgresql://..., mysql://... or http://..."
@@ -36,7 +35,7 @@ def checked_uri(uri: str, folder: Path | None = None) -> str:
 
 def is_server(uri: str) -> bool:
     """True for an MLflow server, False for a database that this machine opens itself."""
-    return urlsplit(uri).scheme in _SERVERS
+    return urlsplit(uri).scheme in STORE_SERVERS
 
 
 def artifact_folder(uri: str, folder: Path | None = None) -> str | None:

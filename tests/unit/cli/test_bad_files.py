@@ -141,3 +141,42 @@ def test_a_file_that_differs_from_the_recorded_study_is_refused_with_a_diff(
     assert "study 'toy' is recorded with something else:" in said.err
     assert "--new-space" in said.err
     assert tuner("run", str(space), "--dry-run").err == said.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ["check", "loop.yaml"],
+            "loop.yaml is a link that leads nowhere; mend it, or give the space file itself",
+        ),
+        (["run", "gone.yaml"], "gone.yaml is a link that leads nowhere"),
+        (["list", "--records", "loop.yaml"], "loop.yaml is a link that leads nowhere"),
+        (["verify", "loop.yaml"], "loop.yaml cannot be read: Too many levels of symbolic links"),
+        (
+            ["export", "built", "-o", "loop.yaml"],
+            "loop.yaml: cannot be written: Too many levels of symbolic links",
+        ),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_one_line(
+    arguments: list[str], words: str, tuner: Tuner, workplace: Path
+) -> None:
+    store(two_sided_study())
+    (workplace / "loop.yaml").symlink_to("loop.yaml")
+    (workplace / "gone.yaml").symlink_to("nothing.yaml")
+    said = tuner(*arguments)
+    assert said.code == 2
+    assert words in said.err.splitlines()[-1]
+    assert (workplace / "loop.yaml").is_symlink()
+
+
+def test_a_task_behind_a_link_that_leads_nowhere_is_one_line(tuner: Tuner, workplace: Path) -> None:
+    (workplace / "loop.py").symlink_to("loop.py")
+    (workplace / "space.yaml").write_text(
+        "workload: {kind: training, task: 'loop.py:Task', train_for: {samples: 4000}}\n"
+        "parameters: {micro_batch_size: [8, 16]}\nobjectives: [samples_per_s, accuracy]\n"
+    )
+    said = tuner("check", "space.yaml")
+    assert said.code == 2
+    assert "space.yaml:1: workload.task" in said.err and "unexpected" not in said.err

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ import click
 import pytest
 
 from tests.unit.cli.conftest import Tuner
+from tests.unit.cli.program import environment
 from tuner.cli.errors import CliError, ExitCode, run_and_exit
 
 
@@ -80,3 +82,55 @@ def test_a_verb_returns_its_code(tuner: Tuner) -> None:
 def test_a_program_started_with_closed_streams_runs_all_the_same(tmp_path: Path) -> None:
     command = f"{shlex.quote(sys.executable)} -m tuner schema <&- >&- 2>&-"
     assert subprocess.run(["sh", "-c", command], cwd=tmp_path, check=False).returncode == 0
+
+
+def ended_by(number: signal.Signals, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A program that begins with ``code``, told to end as soon as it says that it has come so far."""
+    program = subprocess.Popen(
+        [sys.executable, "-c", f"import signal\nsignal.signal({int(number)}, signal.{_USUAL[number]})\n{code}"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment(),
+    )  # fmt: skip
+    assert program.stdout is not None
+    program.stdout.readline()
+    program.send_signal(number)
+    out, err = program.communicate(timeout=60)
+    return subprocess.CompletedProcess(program.args, program.returncode, out, err)
+
+
+_USUAL = dict.fromkeys(signal.Signals, "SIG_DFL") | {signal.SIGINT: "default_int_handler"}
+_STOPS_IN_AN_IMPORT = """
+import importlib.abc, sys, time
+class Slow(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "click":
+            print("importing", flush=True)
+            time.sleep(60)
+sys.meta_path.insert(0, Slow())
+sys.argv = ["tuner", "--version"]
+from tuner.__main__ import main
+main()
+"""
+_STOPS_IN_A_VERB = """
+import time
+from tuner.cli import cli, main
+def slow(*_, **__):
+    print("at work", flush=True)
+    time.sleep(60)
+cli.invoke = slow
+import sys
+sys.argv = ["tuner", "list"]
+main()
+"""
+
+
+def test_ctrl_c_during_the_imports_ends_quietly(tmp_path: Path) -> None:
+    done = ended_by(signal.SIGINT, _STOPS_IN_AN_IMPORT, tmp_path)
+    assert (done.returncode, done.stderr) == (ExitCode.INTERRUPTED, "")
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_every_signal_that_asks_for_the_end_is_one_line_and_the_exit_code_of_an_interrupt(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    done = ended_by(number, _STOPS_IN_A_VERB, tmp_path)
+    assert (done.returncode, done.stderr) == (ExitCode.INTERRUPTED, "tuner: interrupted\n")

@@ -50,6 +50,24 @@ def odd_study(**changed: Any) -> Any:
     )
 
 
+@pytest.mark.parametrize("trial", [1, 2])
+def test_a_file_that_verify_would_refuse_comes_with_what_to_do_first(trial: int, tuner: Tuner) -> None:
+    store(
+        builders.study(
+            builders.trial(0, builders.measurement({"speed": 1.0}, "baseline"), by="baseline"),
+            builders.trial(1, builders.measurement({"speed": 5.0})),
+            builders.trial(2, builders.measurement({"speed": 2.0})),
+            objectives=(builders.objective("speed"),),
+        )
+    )
+    said = tuner("export", "built", "--trial", str(trial), "-o", "best.yaml")
+    line = said.err.splitlines()[-1]
+    assert "wrote best.yaml; tuner verify has nothing to compare with: speed: one value alone" in line
+    assert ("; confirm it first: tuner run " in line and "confirm.finalists=1" in line) is (trial == 1)
+    refused = tuner("verify", "best.yaml")
+    assert refused.code == 2 and "speed: one value alone" in refused.line
+
+
 def test_the_document_holds_configuration_numbers_reasons_and_where_they_come_from(tuner: Tuner) -> None:
     store(odd_study())
     document, said = exported(tuner)

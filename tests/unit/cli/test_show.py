@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from tests import builders
 from tests.unit.cli.conftest import Tuner
 from tests.unit.cli.stored import store, two_sided_study
 from tuner.cli.summary import summary_of
+from tuner.records.owner import Owner
+from tuner.records.repository import Records
 from tuner.records.rows import StudyRecord
 from tuner.results import judge
 
@@ -74,7 +77,7 @@ def test_the_list_is_newest_first_and_has_frozen_keys(tuner: Tuner) -> None:
     }  # fmt: skip
     text = tuner("list").out
     assert text.splitlines()[1].startswith("new         5  4 complete, 1 failed  20")
-    assert text.splitlines()[1].endswith("not finished")
+    assert text.splitlines()[1].endswith("not finished, and no process runs it")
 
 
 def test_the_records_are_found_by_option_and_by_environment(
@@ -195,13 +198,14 @@ def test_a_study_without_trials_or_with_a_running_baseline_is_no_error(tuner: Tu
     said = tuner("show", "empty")
     assert (said.code, said.err) == (0, "")
     assert said.out.splitlines() == [
-        "empty: nothing is measured yet", "", "stopped: not finished; tuner run goes on with it",
+        "empty: nothing is measured yet", "",
+        "not finished, and no process runs it; go on with: tuner run /spaces/space.yaml",
     ]  # fmt: skip
     assert tuner("show", "empty", "--json").code == 0
     store(
         builders.study(builders.trial(0, builders.measurement(outcome=None)), name="begun", is_frozen=False)
     )
-    assert "nothing to recommend yet, 1 trial (1 running)" in tuner("show", "begun").out
+    assert "nothing to recommend yet, 1 trial (1 unfinished)" in tuner("show", "begun").out
 
 
 def test_an_interrupted_trial_is_not_called_a_failure() -> None:
@@ -250,3 +254,31 @@ def test_a_terminal_that_knows_ascii_only_is_no_error() -> None:
         program, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=True
     )
     assert b"1,500" in done.stdout and done.stderr == b""
+
+
+@pytest.mark.parametrize("is_alive", [True, False])
+def test_a_study_under_way_says_who_runs_it_or_that_its_run_was_killed(tuner: Tuner, is_alive: bool) -> None:
+    cut = builders.trial(9, builders.measurement(outcome=None), config={"x": 9})
+    study = two_sided_study(stopped_because=None)
+    store(replace(study, trials=(*study.trials, cut)))
+    me = Owner.current()
+    owner = me if is_alive else replace(me, started_ticks=me.started_ticks - 1)
+    with Records.open("tuner.db", owner=owner) as records:
+        records.claim("built")
+    *_, last = tuner("show", "built").out.splitlines()
+    listed = tuner("list").out.splitlines()[1]
+    if is_alive:
+        assert last == f"running now: {me}; under way: trial 5 (search)"
+        assert listed.endswith(f"running now: {me}")
+    else:
+        assert last.startswith(
+            "interrupted: trial 5 (search) under way when its run ended; go on with: tuner run /"
+        )
+        assert listed.endswith("not finished, and no process runs it")
+    assert "1 unfinished" in tuner("show", "built").out.splitlines()[0]
+
+
+def test_a_study_that_nobody_runs_and_nothing_cut_says_how_to_go_on(tuner: Tuner) -> None:
+    store(two_sided_study(stopped_because=None))
+    *_, last = tuner("show", "built").out.splitlines()
+    assert last == "not finished, and no process runs it; go on with: tuner run /spaces/space.yaml"

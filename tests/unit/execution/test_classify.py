@@ -97,6 +97,21 @@ def test_a_wanted_metric_that_is_not_finite_is_named(spec: TrialSpec, value: flo
     assert measurement.message == f"score is {value}"
 
 
+@pytest.mark.parametrize("value", [1e308, -1e61])
+def test_a_wanted_metric_that_is_too_large_to_be_compared_is_named(spec: TrialSpec, value: float) -> None:
+    write(spec, metrics={"score": MetricValue(value, "1")})
+    measurement = measurement_of(CLEAN, spec)
+    assert measurement.failure_kind is FailureKind.NON_FINITE
+    assert measurement.message == f"score is {value:g}, and beyond 1e+60 nothing can be compared"
+
+
+def test_a_result_with_a_whole_number_that_no_float_holds_is_no_result(spec: TrialSpec) -> None:
+    write(spec, metrics={"score": MetricValue(1.5, "1")})
+    path = spec.trial_dir / "result.json"
+    path.write_text(path.read_text().replace("1.5", "9" * 400))
+    assert measurement_of(CLEAN, spec).failure_kind is FailureKind.CRASH
+
+
 def test_a_metric_that_nobody_wants_may_be_nan(spec: TrialSpec) -> None:
     write(spec, metrics={"score": MetricValue(1.0, "1"), "other": MetricValue(float("nan"), "1")})
     assert measurement_of(CLEAN, spec).outcome is Outcome.COMPLETE

@@ -1,5 +1,7 @@
 """What a cluster cannot run is refused before anything is asked of it."""
 
+import os
+import signal
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -96,3 +98,24 @@ def test_a_ray_that_was_too_slow_is_started_again(tmp_path: Path, monkeypatch: p
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(init=init))
     cluster._start(None, Slots(1, cpus=1), tmp_path)
     assert len(calls) == 3
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_while_ray_starts_reaches_the_caller_and_never_rays_own_handler(
+    number: signal.Signals, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[int] = []
+
+    def init(**_: Any) -> None:
+        signal.signal(number, lambda *_: sys.exit(15))  # as Ray does
+        os.kill(os.getpid(), number)
+
+    fake = SimpleNamespace(init=init, is_initialized=lambda: False, shutdown=lambda: None)
+    monkeypatch.setitem(sys.modules, "ray", fake)
+    before = signal.signal(number, lambda got, _: told.append(got))
+    try:
+        with cluster.connected(None, Slots(1, cpus=1), tmp_path):
+            os.kill(os.getpid(), number)
+    finally:
+        signal.signal(number, before)
+    assert told == [number, number]

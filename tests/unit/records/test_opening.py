@@ -100,6 +100,34 @@ def test_a_missing_driver_is_named_with_the_command_that_installs_it(monkeypatch
     assert "secret" not in refusal("postgresql+psycopg://me:secret@localhost/x")
 
 
+@pytest.mark.parametrize(
+    ("module", "scheme", "package"),
+    [
+        ("MySQLdb", "mysql", "mysqlclient"),
+        ("MySQLdb", "mariadb", "mysqlclient"),
+        ("pymysql", "mysql+pymysql", "pymysql"),
+        ("mysql", "mysql+mysqlconnector", "mysql-connector-python"),
+        ("psycopg2", "postgresql+psycopg2", "psycopg2-binary"),
+    ],
+)
+def test_a_driver_is_named_as_pip_knows_it(
+    module: str, scheme: str, package: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    said = refusal(f"{scheme}://me@localhost/x", must_exist=True)
+    assert said.endswith(f"need a driver: pip install '{package}'")
+
+
+@pytest.mark.parametrize("must_exist", [True, False])
+def test_a_link_that_leads_nowhere_is_said(must_exist: bool, tmp_path: Path) -> None:
+    (tmp_path / "loop.db").symlink_to("loop.db")
+    said = refusal(tmp_path / "loop.db", must_exist=must_exist)
+    assert (
+        said
+        == f"{tmp_path}/loop.db is a link that leads nowhere; mend it, or give another file with --records"
+    )
+
+
 def test_a_study_name_that_no_database_could_hold_is_refused(tmp_path: Path) -> None:
     with Records.open(tmp_path / "tuner.db") as records:
         for name in ("", "x" * 201):
@@ -113,6 +141,11 @@ def test_text_that_is_not_unicode_is_refused_in_one_line(tmp_path: Path) -> None
         pytest.raises(RecordsError, match="is not valid text"),
     ):
         create(records, file_path="/home/\udcff/x.yaml")
+    with (
+        Records.open(tmp_path / "tuner.db") as records,
+        pytest.raises(RecordsError, match=r"is not valid text, so the records at .* cannot hold it"),
+    ):
+        records.study("b\udcff")
 
 
 def test_reading_rows_and_errors_loads_no_database_library() -> None:

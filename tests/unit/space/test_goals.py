@@ -49,6 +49,16 @@ def test_objectives_that_cannot_be_are_refused(refuse: Refuse, objectives: str, 
     assert said in refuse(f"objectives: {objectives}\n")
 
 
+@pytest.mark.parametrize("name", ["", " ", "a ", r"a\nb", r"\e[31mred", r"a\u200b"])
+def test_a_name_that_no_trial_can_print_is_no_metric(refuse: Refuse, name: str) -> None:
+    begun = "workload: {kind: open}\nparameters: {x: [1, 2]}\n"
+    said = refuse(f'{begun}objectives: [{{metric: "{name}", direction: maximize}}]\n')
+    assert "space.yaml:3: " in said and "is no name for a metric; write letters, digits and _" in said
+    if name.strip() == name != "":
+        limited = refuse(f'{begun}constraints: {{"{name}": {{max: 3}}}}\n')
+        assert "is no name for a metric" in limited
+
+
 def test_a_metric_without_a_known_direction_asks_for_one(refuse: Refuse) -> None:
     said = refuse("workload: {kind: open}\nparameters: {x: 1}\nobjectives: [f1, tokens_per_second]\n")
     assert "objective f1 has no known direction; write {metric: f1, direction: maximize} or minimize" in said

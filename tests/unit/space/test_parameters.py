@@ -78,6 +78,13 @@ def test_a_huge_range_of_whole_numbers_is_counted_and_not_listed(load: Load) -> 
         ("{min: true, max: 4}", "x.min=true is not a number"),
         ("{min: .nan, max: 4}", "x.min=NaN is not a number"),
         ("{min: 1, max: .inf}", "x.max=Infinity is not a number"),
+        ("{min: 0, max: 1, step: 1e-320}", "x.step=1e-320 is so near to 0 that its digits are lost"),
+        ("{min: -1e-310, max: 1.0}", "write 0, or 2.2e-308 or more"),
+        ("{min: 1e-320, max: 1.0, scale: log2}", "is so near to 0 that its digits are lost"),
+        ("{min: 0, max: 1, step: 1e-300}", "has more steps than can be counted; write a larger step, or"),
+        ("{min: 1.0e+17, max: 1.1e+17, step: 20.0}", "has a step that is lost beside numbers of this size"),
+        ("{min: -1e308, max: 1e308}", "is wider than numbers go; write smaller bounds"),
+        (f"{{min: 0, max: {10**200}}}", f"is a whole number above {2**63 - 1}; write a smaller one"),
         ("{min: 1, max: 4, scale: lg}", "x.scale=lg is not known; write linear, log, log2"),
         ("{min: 1, max: 4, stepp: 1}", "x.stepp does not go with min; did you mean step?"),
         ("{choices: [1], min: 3}", "x.min does not go with choices"),
@@ -146,6 +153,29 @@ def test_a_family_whose_names_are_known_is_closed_and_others_are_open(load: Load
     )
     names = load('parameters: {env.OMP_NUM_THREADS: ["1", "2"], engine_args.anything: 3}\n').space.by_name
     assert set(names) == {"env.OMP_NUM_THREADS", "engine_args.anything"}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (r'x: ["a\0b", 1]', "space.yaml:3: a\\0b holds NUL, which no program can be given; write it without"),
+        (r'x: "a\0b"', "holds NUL"),
+        (r'x: [["a\0b"]]', "holds NUL"),
+        (r'env.NAME: ["\e[31m", b]', "holds the control character U+001B; write it without"),
+        (r'x: {choices: {red: "\e[31m"}}', "holds the control character U+001B"),
+        (r'x: {value: {a: ["\x7f"]}}', "holds the control character U+007F"),
+        (r'x: {choices: {"a\nb": 1}}', "x: 'a\\nb' cannot be printed; give the choice another name"),
+        ('x: {choices: {"a\\u202eb": 1}}', "cannot be printed; give the choice another name"),
+    ],
+)
+def test_characters_that_no_trial_can_be_given_are_refused(refuse: Refuse, text: str, said: str) -> None:
+    assert said in refuse(f"workload: {{kind: open}}\nparameters:\n  {text}\n")
+
+
+def test_a_prompt_of_several_lines_is_a_choice_like_any_other(load: Load) -> None:
+    domain = _domain(load, "x", r'["one\n\ttwo", "ünïcode"]')
+    assert isinstance(domain, Choices)
+    assert domain.contains("one\n\ttwo") and domain.contains("ünïcode")
 
 
 @pytest.mark.parametrize("name", ["a b", "a/b", "batch-size", "1x", "a..b", ".a", "a."])
@@ -329,3 +359,34 @@ def test_any_value_of_a_parameter_is_read_or_refused(value: object) -> None:
         assert space.contains(config) or space.rejection(config)
         json.dumps(space.describe(), allow_nan=False)
         space.size()
+
+
+_BOUNDS = (
+    st.integers(-(10**310), 10**310) | st.integers(-40, 40) | st.floats(allow_nan=False) | st.floats(-9, 9)
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(_BOUNDS, _BOUNDS, st.none() | _BOUNDS, st.sampled_from(["linear", "log", "log2"]))
+def test_any_numbers_of_a_range_are_refused_or_counted_and_hold_their_own_ends(
+    low: float, high: float, step: float | None, scale: str
+) -> None:
+    import json
+
+    from tuner.space.errors import Problems, Where
+    from tuner.space.parse_domains import read_domain
+    from tuner.space.vocabulary import Vocabulary
+    from tuner.space.yaml_source import read_yaml
+
+    described = {"min": low, "max": high, "scale": scale, **({} if step is None else {"step": step})}
+    problems = Problems()
+    node = read_yaml(json.dumps(described), Where("space.yaml", 1), problems)
+    assert node is not None
+    domain = read_domain("x", node, Vocabulary(), problems)
+    if domain is None:
+        assert all(str(problem).startswith("space.yaml:1: x") for problem in problems.found)
+        return
+    assert isinstance(domain, Range)
+    assert domain.contains(domain.low) and domain.contains(domain.last)
+    assert domain.low <= domain.last <= domain.high
+    assert domain.count() is None or len(set(domain.grid() or ())) in (0, domain.count())

@@ -69,3 +69,18 @@ def test_what_is_illegal_is_one_line_that_names_the_argument(
         again(load(TEXT), **wanted)
     assert len(caught.value.problems) == 1
     assert str(caught.value).startswith(said)
+
+
+@pytest.mark.parametrize("value", ["1e999", "-.inf", ".nan", "9" * 400, "[1, .inf]", "{a: .nan}"])
+@pytest.mark.parametrize("parameter", ["env.RATE: {min: 0.5, max: 2.0}", "env.RATE: [1, 2]"])
+def test_a_number_that_is_none_is_refused_wherever_it_is_given(
+    load: Load, parameter: str, value: str
+) -> None:
+    text = f"parameters:\n  {parameter}\n"
+    for give in (
+        lambda: again(load(f"{text}baseline: {{env.RATE: 1}}\n"), **{"env.RATE": value}),
+        lambda: load(f"{text}baseline: {{env.RATE: {value}}}\n"),
+        lambda: load(f"{text}try_first: [{{env.RATE: {value}}}]\nbaseline: {{env.RATE: 1}}\n"),
+    ):
+        with pytest.raises(SpaceError, match=r"env\.RATE=.* is not a (finite )?number; write a number"):
+            give()

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit.space.conftest import Load, Refuse
+from tuner.space.fields import COUNT_OR_ALL, DURATION, INTEGER, MEMORY, SECTIONS
 from tuner.space.model import (
     Budget,
     ConfirmSettings,
@@ -64,6 +67,18 @@ def test_more_than_the_machine_has_is_reported(load: Load) -> None:
         ("budgets: {trials: 3}", "budgets is not known; did you mean budget?"),
         ("budget: {trails: 3}", "budget.trails is not known; did you mean trials?"),
         ("budget: {trials: 0}", "budget.trials=0 must be at least 1"),
+        (
+            "budget: {trials: 1000001}",
+            "budget.trials=1000001 must be at most 1,000,000; write 1000000 or less",
+        ),
+        (
+            "budget: {trial_timeout: 999999999999 h}",
+            "999999999999 h is longer than a year; write 365 d or less",
+        ),
+        (f"budget: {{wall_time: {'9' * 400} d}}", "is longer than a year; write 365 d or less"),
+        ("search: {seed: 4000000001}", "search.seed=4000000001 must be at most 4,000,000,000"),
+        ("resources: {memory: 1025 TiB}", "is more than any machine has; write 1024 TiB or less"),
+        ("keep: {trial_folders: 1000001}", "keep.trial_folders=1000001 must be at most 1,000,000; write all"),
         ("budget: {trials: 2.5}", "budget.trials=2.5 is not a whole number"),
         ("budget: {trials: true}", "budget.trials=true is not a whole number"),
         ("budget: {wall_time: 30}", "budget.wall_time=30 has no unit; write 30 s or 30 min"),
@@ -87,6 +102,14 @@ def test_more_than_the_machine_has_is_reported(load: Load) -> None:
             "tracking: {mlflow: ./mlruns}",
             "tracking.mlflow=./mlruns is a file store, which MLflow refuses; write sqlite:///mlflow.db",
         ),
+        (
+            "tracking: {mlflow: 'foo://x'}",
+            "tracking.mlflow=foo://x is no store that MLflow knows; use sqlite",
+        ),
+        ("tracking: {mlflow: 'sqlite:///:memory:'}", "has no file; write sqlite:///mlflow.db"),
+        ("tracking: {mlflow: 'sqlite://'}", "has no file; write sqlite:///mlflow.db"),
+        (r'tracking: {experiment: "a\eb"}', "holds a character that cannot be printed; delete it"),
+        ("budget: {trials: 4294967296}", "budget.trials=4294967296 must be at most 1,000,000"),
         ("tracking: {mlflow: 'file:///tmp/mlruns'}", "is a file store, which MLflow refuses"),
         (
             "keep: {trial_folders: -1}",
@@ -204,3 +227,18 @@ def test_any_amount_is_read_or_refused(value: object) -> None:
 def test_one_trial_is_not_called_trials_at_once(load: Load) -> None:
     (said,) = load("resources: {cpus: 8}\n", cpus=2).warnings
     assert said.endswith("resources.cpus=8, and this machine has 2: tuner run refuses this on this machine")
+
+
+def test_every_count_and_duration_and_size_has_an_upper_bound(refuse: Refuse) -> None:
+    far = ((INTEGER, "9" * 30), (COUNT_OR_ALL, "9" * 30), (DURATION, "9999999 h"), (MEMORY, "9999999 TiB"))
+    settings = [
+        (f"{name}.{field.key}={value}", f"{name}: {{{field.key}: {value}}}\n")
+        for name, fields in SECTIONS.items()
+        for field in fields
+        for kind, value in far
+        if field.type is kind
+    ]
+    assert len(settings) >= 14
+    for said, text in settings:
+        line = refuse(text)
+        assert re.match(rf"space.yaml:1: {re.escape(said)} .*; write ", line), line

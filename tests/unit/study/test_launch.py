@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,25 @@ def test_a_sampler_that_does_not_exist_is_wrong_input_and_nothing_runs(bench: Be
     assert bench.xs() == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.fixture
+def not_under_nohup() -> Iterator[None]:
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.usefixtures("not_under_nohup")
+def test_under_nohup_a_closed_terminal_ends_nothing(bench: Bench) -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    ending, executor = bench.run(
+        study_file(), on_step=lambda executor, source: os.kill(os.getpid(), signal.SIGHUP)
+    )
+    assert not ending.is_interrupted
+    assert not executor.is_interrupted
+
+
+@pytest.mark.usefixtures("not_under_nohup")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_one_signal_ends_the_study_with_everything_saved_and_gives_the_handler_back(
     bench: Bench, number: signal.Signals
 ) -> None:

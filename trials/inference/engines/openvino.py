@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import traceback
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -29,13 +30,24 @@ from trials.inference.engines.openvino_layers import layers_of, products_of, qua
 _HINTS = {"fp32": "f32", "bf16": "bf16", "fp16": "f16"}
 
 
+@cache
+def _core() -> openvino.Core:
+    """The process's one Core, never unloaded.
+
+    The CPU plugin replaces the thread's stack for signal handlers and puts the earlier one back when it is
+    unloaded. Two plugins that are unloaded in another order than they were loaded leave the thread with a stack
+    that is no longer mapped, and the next signal that has a handler ends the process with a segmentation fault.
+    """
+    return openvino.Core()
+
+
 class OpenVinoEngine:
     """OpenVINO; with fixed shapes one compiled model for each size."""
 
     def load(self, source: ModelSource, settings: EngineSettings, folder: Path, phase: Phase) -> None:
         """Convert, quantise and compile."""
         self._source, self._settings = source, settings
-        self._core, self._device = openvino.Core(), (settings.provider or "cpu").upper()
+        self._core, self._device = _core(), (settings.provider or "cpu").upper()
         _check_device(self._core, self._device)
         with phase("export_s"):
             self._model = _converted(source, folder)

@@ -9,12 +9,12 @@ import openvino
 
 FOLDER = Path(__file__).parent
 SETTINGS = json.loads((FOLDER / "settings.json").read_text())
+CORE = openvino.Core()  # kept: unloading it takes away the stack that signal handlers run on
 
 
 def compiled(sizes):
     """The model compiled, with its variable axes fixed to these sizes where there are any."""
-    core = openvino.Core()
-    model = core.read_model(FOLDER / "model.xml")
+    model = CORE.read_model(FOLDER / "model.xml")
     if sizes:
         shapes = {}
         for name, axes in SETTINGS["axes"].items():
@@ -22,7 +22,7 @@ def compiled(sizes):
             for position, axis in axes.items():
                 shapes[name][int(position)] = sizes[axis]
         model.reshape({name: openvino.PartialShape(shape) for name, shape in shapes.items()})
-    return core.compile_model(model, SETTINGS["device"], SETTINGS["options"]).create_infer_request()
+    return CORE.compile_model(model, SETTINGS["device"], SETTINGS["options"]).create_infer_request()
 
 
 def load():

@@ -1,0 +1,3 @@
+from tests.unit.cli.conftest import tuner
+
+__all__ = ["tuner"]
