@@ -27,11 +27,14 @@ def test_a_killed_run_leaves_no_process_and_the_next_one_finishes_the_study(tmp_
     run.process.kill()
     run.end()
     assert wait_until(lambda: not processes_of_driver(run.process.pid), timeout_s=60)
+    killed = tuner(tmp_path, "show", "tiny")
     before = recorded(tmp_path)
     assert any(run.outcome is None for trial in before.trials for run in trial.measurements)
     assert (shown.returncode, shown.stderr) == (0, "")
-    assert "1 running" in shown.stdout
-    assert "not finished; tuner run goes on with it" in shown.stdout
+    assert "1 unfinished" in shown.stdout
+    assert f"running now: process {run.process.pid} on " in shown.stdout.splitlines()[-1]
+    assert shown.stdout.splitlines()[-1].endswith("under way: trial 1 (search)")
+    assert "interrupted: trial 1 (search) under way when its run ended" in killed.stdout.splitlines()[-1]
     assert exported.returncode == 2
     assert "--trial 1: it is not measured yet" in exported.stderr
     (tmp_path / "go").touch()

@@ -17,6 +17,7 @@ from sqlalchemy import Engine, event
 
 from tests.contracts.records_suite import complete, create, measure
 from trials.contract import Measurement, Outcome, Purpose
+from tuner.records.database import _ONE_WAIT_S, SAY_AFTER_S
 from tuner.records.errors import RecordsUnavailable
 from tuner.records.owner import Owner
 from tuner.records.repository import Records
@@ -113,6 +114,35 @@ def test_a_lock_that_is_never_given_back_is_said_and_the_measurement_can_be_writ
         other.close()
         records.finish_measurement(measurement_id, complete(1.0))
         assert records.study("lm").trials[0].measurements[0].outcome is Outcome.COMPLETE
+
+
+def test_whoever_waits_for_a_lock_is_told_why_and_how_long_before_it_is_over(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "tuner.db"
+    with Records.open(path, busy_timeout_s=1.0) as records:
+        create(records)
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(RecordsUnavailable):
+            records.add_trial("lm", {"x": 1}, "baseline")
+        other.close()
+    (said,) = caplog.records
+    assert said.getMessage() == f"the records at {path} are locked by another process: waiting up to 2 s"
+    assert SAY_AFTER_S + _ONE_WAIT_S <= 2
+
+
+def test_a_file_that_is_locked_before_it_holds_records_is_waited_for_aloud(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tuner.records.database.BUSY_TIMEOUT_S", 1.0)
+    path = tmp_path / "tuner.db"
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN EXCLUSIVE")
+    with pytest.raises(RecordsUnavailable):
+        Records.open(path, busy_timeout_s=1.0)
+    other.close()
+    assert "locked by another process: waiting up to" in caplog.text
 
 
 def test_records_can_be_opened_while_another_process_writes(tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_what_cannot_be_tried_is_one_line_and_2(folder: Path) -> None:
     for arguments, words in (
         (["x=many"], "x=many: try: x=many is not a number; write a number"),
         (["y=1"], "y=1: try.y is not "),
-        (["x=1e999"], "x=1e999: try: x=inf is not a finite number; write a number"),
+        (["x=1e999"], "x=1e999: try: x=Infinity is not a finite number; write a number"),
         (["x=1", "x=2"], "tuner: x is given twice; keep one of x=1 and x=2"),
         (["x"], "tuner: x: write KEY=VALUE, for example micro_batch_size=16"),
     ):

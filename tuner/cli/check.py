@@ -6,6 +6,7 @@ import json
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.options import (
     find_space,
     json_option,
@@ -44,11 +45,14 @@ def check(
     file = load_study_file(find_space(space), parse_settings(settings), gpus=visible_gpus())
     refuse_an_unknown_sampler(file)
     for warning in file.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     if sensitivity is not None:
         from tuner.cli.sensitivity import show_sensitivity
 
         return show_sensitivity(file, sensitivity, as_json)
     outline = describe(file, what_is_recorded(file, records))
-    click.echo(json.dumps(outline, indent=2) if as_json else outline_of(file, outline))
+    if as_json:
+        click.echo(json.dumps(outline, indent=2))
+    else:
+        echo(outline_of(file, outline))
     return None

@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import ExitCode
 from tuner.cli.hardware import Hardware, this_machine
 from tuner.cli.options import json_option
@@ -53,7 +54,7 @@ def doctor(as_json: bool) -> int:
     if as_json:
         click.echo(json.dumps({"ok": is_usable, "checks": [asdict(check) for check in checks]}, indent=2))
     else:
-        click.echo(_shown(checks))
+        echo(_shown(checks))
     return ExitCode.DONE if is_usable else ExitCode.STUDY_FAILED
 
 

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import click
 
+from tuner.cli.console import legible
+
 DEBUG_VARIABLE = "TUNER_DEBUG"
 
 
@@ -53,6 +55,9 @@ def run_and_exit(
     except KeyboardInterrupt:
         code = ExitCode.INTERRUPTED
         _say("tuner: interrupted")
+        # one that came while Python ran a text as code marks the process as ended by the signal, whoever caught
+        # it; running another text takes the mark away, or the exit status would be another
+        exec("")
     except BrokenPipeError:
         code = ExitCode.DONE  # the reader of our output (head, less) has gone; nothing is wrong
         forget_output()
@@ -125,7 +130,7 @@ def _crash(problem: Exception) -> str:
 def _say(text: str) -> None:
     """Print on stderr, which may be closed; text of a file name or a trial may hold odd characters."""
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(legible(text), file=sys.stderr, flush=True)
     except (OSError, ValueError):
         return  # nobody is there to read it; the exit code says it
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.export_artifact import ARTIFACT, artifact_folder, export_artifact, refuse_other_kinds
 from tuner.cli.export_study import STUDY_TARGETS, export_study, output_path, write_output
@@ -87,11 +88,11 @@ def export(
         export_artifact(document, text, path)
     else:
         write_output(path, text)
-    click.echo(f"trial {number} of '{study}': {reason}", err=True)
+    echo(f"trial {number} of '{study}': {reason}", err=True)
     for line in gives_up:
-        click.echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
+        echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
     if path is not None:
-        click.echo(f"wrote {path}{_what_next(target, path, document, result)}", err=True)
+        echo(f"wrote {path}{_what_next(target, path, document, result)}", err=True)
     return ExitCode.DONE
 
 

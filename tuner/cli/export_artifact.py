@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import click
-
 from trials.contract import LOG_FILE, Measurement, Outcome, Purpose, TrialSpec
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 
 ARTIFACT = "artifact"
@@ -46,7 +45,7 @@ def export_artifact(document: Mapping[str, Any], text: str, folder: Path) -> Non
     What was built so far goes when it fails, or is interrupted; the log of a failure stays.
     """
     work = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    click.echo("building the artifact", err=True)
+    echo("building the artifact", err=True)
     try:
         measurement = _built(document, work)
     except BaseException:
@@ -66,7 +65,7 @@ def export_artifact(document: Mapping[str, Any], text: str, folder: Path) -> Non
     built.rename(folder)
     shutil.rmtree(work)
     if (instances := document["verify"]["parameters"].get("instances") or 1) > 1:
-        click.echo(
+        echo(
             f"note: measured as {instances} instances; for that throughput load it in {instances} processes, each on "
             "cores of its own",
             err=True,

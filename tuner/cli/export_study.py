@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from trials.contract import write_atomically
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.log import log_study
 from tuner.cli.recorded import read_study
@@ -35,7 +36,7 @@ def _to_csv(study: str, output: str | None, records: str | None) -> int:
         click.echo(text, nl=False)
     else:
         write_output(path, text)
-        click.echo(f"wrote {path}", err=True)
+        echo(f"wrote {path}", err=True)
     return ExitCode.DONE
 
 
@@ -53,7 +54,7 @@ def _to_optuna(study: str, output: str | None, records: str | None) -> int:
     except OptunaExportError as problem:
         raise CliError(f"-o {without_password(output)}: {problem}") from problem
     shown = without_password(url)
-    click.echo(
+    echo(
         f"wrote {plural(count, 'trial')} of '{study}'; look at them: optuna-dashboard {shown}\n"
         "(where it is missing: pip install optuna-dashboard)",
         err=True,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError
 
 
@@ -50,8 +51,8 @@ def init(kind: str | None, task: str | None, line: str | None, output: str | Non
     path = Path(output or f"{draft.study}.yaml")
     _write(path, text_of(replace(draft, study=study_name(path.stem)), hardware), force)
     varied = len(draft.parameters)
-    click.echo(f"wrote {path}: {varied} parameter{'s' if varied != 1 else ''} for {hardware}", err=True)
-    click.echo(f"next: {shlex.join(['tuner', 'check', str(path)])}", err=True)
+    echo(f"wrote {path}: {varied} parameter{'s' if varied != 1 else ''} for {hardware}", err=True)
+    echo(f"next: {shlex.join(['tuner', 'check', str(path)])}", err=True)
 
 
 def _kind(kind: str | None, task: str | None, line: str | None) -> str:
@@ -81,7 +82,7 @@ def _task_here() -> str:
 
 
 def _example(option: str, example: str) -> str:
-    click.echo(f"no {option}: the file tunes the shipped example, {example}", err=True)
+    echo(f"no {option}: the file tunes the shipped example, {example}", err=True)
     return example
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.options import json_option, records_option
 from tuner.cli.table import table, terminal_width
 
@@ -25,15 +26,15 @@ def list_studies(records: str | None, as_json: bool) -> None:
     from tuner.records.repository import Records
 
     with Records.open(records, must_exist=True) as store:
-        studies = store.studies(on_damage=lambda damage: click.echo(f"warning: {damage}", err=True))
+        studies = store.studies(on_damage=lambda damage: echo(f"warning: {damage}", err=True))
         runners = {study.name: store.runner(study.name) for study in studies}
     if as_json:
         plain = {"schema_version": 1, "studies": [_plain(study) for study in studies]}
         click.echo(json.dumps(plain, indent=2))
     elif studies:
-        click.echo(table([_row(study, runners[study.name]) for study in studies], _HEADER, terminal_width()))
+        echo(table([_row(study, runners[study.name]) for study in studies], _HEADER, terminal_width()))
     else:
-        click.echo("no studies yet; begin with: tuner run quickstart", err=True)
+        echo("no studies yet; begin with: tuner run quickstart", err=True)
 
 
 def _plain(study: StudySummary) -> dict[str, Any]:

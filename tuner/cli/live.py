@@ -15,6 +15,7 @@ import unicodedata
 from typing import Any
 
 from trials.contract import Measurement, Outcome, Purpose
+from tuner.cli.console import legible
 from tuner.cli.progress import LineProgress, stage_of
 from tuner.cli.table import table
 from tuner.cli.text import shown_config, shown_duration, shown_number, shown_trial, styled
@@ -75,7 +76,7 @@ class LiveProgress(LineProgress):
     def say(self, line: str) -> None:
         """Above the panel."""
         self._erase()
-        print(line, file=sys.stderr, flush=True)
+        print(legible(line), file=sys.stderr, flush=True)
         self._redraw()
 
     def close(self) -> None:

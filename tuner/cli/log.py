@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.options import mlflow_option, records_option, study_argument
 
@@ -44,7 +45,5 @@ def log_study(study: str, uri: str | None, experiment: str | None, records: str 
         run_id = replay(record, result, target, experiment or study, study_artifacts(record, result))
     except TrackingError as problem:
         raise CliError(str(problem), ExitCode.STUDY_FAILED) from problem
-    click.echo(
-        f"logged {len(record.trials)} trials of '{study}' to {without_password(target)} (run {run_id})"
-    )
+    echo(f"logged {len(record.trials)} trials of '{study}' to {without_password(target)} (run {run_id})")
     return ExitCode.DONE

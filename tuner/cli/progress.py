@@ -6,6 +6,7 @@ import sys
 import time
 
 from trials.contract import Measurement, Outcome, Purpose
+from tuner.cli.console import legible
 from tuner.cli.text import first_line, shown_duration, shown_number, shown_trial
 from tuner.space.model import StudyFile
 from tuner.space.space import Config
@@ -78,7 +79,7 @@ class LineProgress:
 
     def say(self, line: str) -> None:
         """Print on stderr; stdout is for data."""
-        print(line, file=sys.stderr, flush=True)
+        print(legible(line), file=sys.stderr, flush=True)
 
     def _result(self, ticket: Ticket, measurement: Measurement, is_feasible: bool | None) -> str:
         if measurement.outcome is not Outcome.COMPLETE:

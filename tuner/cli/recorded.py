@@ -8,8 +8,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
-import click
-
+from tuner.cli.console import echo
 from tuner.cli.options import study_reference
 from tuner.records.errors import RecordsError, UnknownStudy
 from tuner.records.names import location_meant
@@ -68,7 +67,7 @@ def what_is_recorded(file: StudyFile, location: str | None) -> Recorded | None:
     except UnknownStudy:
         return None
     except RecordsError as problem:
-        click.echo(f"warning: {problem}", err=True)
+        echo(f"warning: {problem}", err=True)
         return None
     durations = [_duration_s(run) for trial in study.trials for run in trial.measurements if _has_ended(run)]
     return Recorded(

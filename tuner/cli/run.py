@@ -6,6 +6,7 @@ import json
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.options import (
     WholeNumber,
@@ -62,13 +63,16 @@ def run(
     file = load_study_file(find_space(space), overrides, gpus=visible_gpus())
     refuse_an_unknown_sampler(file)
     for warning in file.warnings:
-        click.echo(f"warning: {warning}", err=True)
+        echo(f"warning: {warning}", err=True)
     if dry_run:
         from tuner.cli.dry_run import dry_run_of
 
         outline, text = dry_run_of(file, records, more, new_space=new_space, ray_address=ray_address)
-        click.echo(json.dumps(outline, indent=2) if as_json else text)
-        click.echo("dry run: nothing was run", err=True)
+        if as_json:
+            click.echo(json.dumps(outline, indent=2))
+        else:
+            echo(text)
+        echo("dry run: nothing was run", err=True)
         return ExitCode.DONE
     from tuner.cli.running import Wishes, run_file
 

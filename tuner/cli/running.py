@@ -7,11 +7,11 @@ import shlex
 import shutil
 import sys
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import click
-
 from tuner.cli.announced import Announced
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode, forget_output
 from tuner.cli.exhausted import too_few_left
 from tuner.cli.live import progress_for
@@ -76,7 +76,7 @@ def run_file(file: StudyFile, wishes: Wishes) -> int:
         if wishes.more is not None:
             spent = spent_s(records.study(file.name))
             file, remark = with_more(file, known, wishes.more, spent)
-            click.echo(remark, err=True)
+            echo(remark, err=True)
         try:
             return _run_prepared(file, records, wishes, known, _what_is_known(file, records, known, before))
         except RecordsError as problem:
@@ -183,14 +183,14 @@ def _report(
         if wishes.as_json:
             print_json(as_json(result or judge(records.study(file.name))))
         elif result is not None:
-            click.echo(summary_of(result))
+            echo(summary_of(result))
         sys.stdout.flush()
     except BrokenPipeError:
         forget_output()  # the reader has gone; MLflow and the exit code still want their due
     if tracker is not None:
-        finish_tracking(tracker, records, file.name, result, warn=lambda line: print(line, file=sys.stderr))
+        finish_tracking(tracker, records, file.name, result, warn=partial(echo, err=True))
     for line in ["", *_last_lines(file, records, ending, wishes)]:
-        print(line, file=sys.stderr)
+        echo(line, err=True)
     return _exit_code(ending)
 
 

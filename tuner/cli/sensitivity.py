@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from trials.contract import EVENTS_FILE, LOG_FILE, Measurement, Outcome, Purpose
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.table import table, terminal_width
 from tuner.space.model import StudyFile
@@ -28,7 +29,10 @@ def show_sensitivity(file: StudyFile, precision: str, as_json: bool) -> int:
     config.pop("keep_high_precision", None)
     _refuse_what_cannot_run(file, config)
     facts = _measured(file, config).facts
-    click.echo(json.dumps(_plain(facts), indent=2) if as_json else _page(facts, precision))
+    if as_json:
+        click.echo(json.dumps(_plain(facts), indent=2))
+    else:
+        echo(_page(facts, precision))
     return ExitCode.DONE
 
 
@@ -65,7 +69,7 @@ def _measured(file: StudyFile, config: Mapping[str, Any]) -> Measurement:
     ticket = Ticket(0, Purpose.BASELINE, file.search.seed)
     spec = trial_spec(file, ticket, file.baseline, "sensitivity", folder / "trial")
     spec = replace(spec, config=dict(config), timeout_s=None, wanted=())  # nothing is judged
-    click.echo(f"ranking layers; progress: {spec.trial_dir / EVENTS_FILE}", err=True)
+    echo(f"ranking layers; progress: {spec.trial_dir / EVENTS_FILE}", err=True)
     try:
         measurement = run_aside(PROGRAM, spec, replace(slots_of(file), count=1))
     except BaseException as problem:

@@ -6,6 +6,7 @@ import json
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError
 from tuner.cli.offers import studies
 from tuner.cli.options import WholeNumber, json_option, records_option, study_argument
@@ -62,7 +63,10 @@ def _explain(study: str, number: int, records: str | None, as_json: bool) -> Non
 
     result = judge(read_study(study, records)[0])
     try:
-        click.echo(json.dumps(why_plain(result, number), indent=2) if as_json else why_text(result, number))
+        if as_json:
+            click.echo(json.dumps(why_plain(result, number), indent=2))
+        else:
+            echo(why_text(result, number))
     except KeyError as unknown:
         raise CliError(str(unknown.args[0])) from unknown
 
@@ -81,10 +85,10 @@ def _show(study: str, records: str | None, *, as_json: bool, shows_all: bool) ->
     if as_json:
         print_json(plain(result))
         return
-    click.echo(all_trials_table(result) if shows_all else summary_of(result))
+    echo(all_trials_table(result) if shows_all else summary_of(result))
     if shows_all:
         return
-    click.echo(f"\n{state_of(record, runner)}")
+    echo(f"\n{state_of(record, runner)}")
 
 
 def _compare(study: str, other: str, records: str | None, as_json: bool) -> None:
@@ -99,4 +103,7 @@ def _compare(study: str, other: str, records: str | None, as_json: bool) -> None
         )
     results = (judge(one), judge(two))
     plain = compared(results, (study, other))
-    click.echo(json.dumps(plain, indent=2) if as_json else comparison_text(plain, results))
+    if as_json:
+        click.echo(json.dumps(plain, indent=2))
+    else:
+        echo(comparison_text(plain, results))

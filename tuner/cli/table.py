@@ -8,6 +8,8 @@ import sys
 import textwrap
 from collections.abc import Sequence
 
+from tuner.space.errors import printable
+
 _LEAST_ROOM = 30
 """Columns that a long last cell needs beside the others; with less, it goes below them."""
 
@@ -21,6 +23,7 @@ def terminal_width() -> int | None:
 
 def table_width(rows: Sequence[Sequence[str]], header: Sequence[str]) -> int:
     """Columns that the table takes when nothing is wrapped."""
+    header, *rows = [[printable(cell) for cell in line] for line in (header, *rows)]
     return sum(_widths(rows, header)) + 2 * (len(header) - 1)
 
 
@@ -30,6 +33,7 @@ def table(rows: Sequence[Sequence[str]], header: Sequence[str], width: int | Non
     Where ``width`` columns are too few, the last cell is wrapped, or goes below the others; where even that
     does not help, each row is a block under its first cell.
     """
+    header, *rows = [[printable(cell) for cell in line] for line in (header, *rows)]
     *widths, last = _widths(rows, header)
     beside = sum(widths) + 2 * len(widths)
     if width is not None and beside - 2 > width:

@@ -11,6 +11,7 @@ from itertools import islice
 from typing import IO, Any
 
 from tuner.comparison import is_lopsided
+from tuner.space.errors import printable
 from tuner.space.yaml_source import read_scalar
 
 _LONGEST_LINE = 160
@@ -31,10 +32,15 @@ def print_json(plain: Any) -> None:
 def shown_value(value: Any) -> str:
     """One value of a configuration: words bare; ``1``, ``1.0``, ``true`` and ``"1"`` stay apart."""
     if isinstance(value, str):
-        return value if _is_word(value) else json.dumps(value, ensure_ascii=False)
+        return value if _is_word(value) else _as_json(value)
     if isinstance(value, float):
         return _shown_float(value)
-    return json.dumps(value, ensure_ascii=False)
+    return _as_json(value)
+
+
+def _as_json(value: Any) -> str:
+    """JSON leaves characters that turn the direction of writing as they are."""
+    return printable(json.dumps(value, ensure_ascii=False))
 
 
 def shown_config(config: Mapping[str, Any], names: Sequence[str] | None = None) -> str:
@@ -125,7 +131,8 @@ def first_line(message: str, longest: int = _LONGEST_LINE) -> str:
 
 
 def styled(text: str, code: str, stream: IO[str] | None = None) -> str:
-    """``text`` in an ANSI style on a terminal that wants colour (NO_COLOR is honoured)."""
+    """A line in an ANSI style on a terminal that wants colour (NO_COLOR is honoured)."""
+    text = printable(text)
     stream = stream or sys.stdout
     wants = stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
     return f"\x1b[{code}m{text}\x1b[0m" if wants else text

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from trials.contract import Outcome
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.front import trial_table
 from tuner.cli.progress import LineProgress
@@ -44,16 +45,14 @@ def try_values(records: Records, study: str, wanted: Mapping[str, str], gpus: in
     if number is None:
         number = _measure(file, records, config)
         if "mlflow_run_id" in record.notes:
-            click.echo(
-                f"MLflow does not have trial {number} yet; it gets it with: tuner log {study}", err=True
-            )
+            echo(f"MLflow does not have trial {number} yet; it gets it with: tuner log {study}", err=True)
     else:
-        click.echo(f"this configuration is trial {number}, measured already", err=True)
+        echo(f"this configuration is trial {number}, measured already", err=True)
     result = judge(records.study(study))
     if as_plain:
         click.echo(json.dumps(_plain(result, number, is_new), indent=2))
     else:
-        click.echo(_shown(result, number))
+        echo(_shown(result, number))
     return _exit_code(result.trial(number))
 
 
@@ -79,7 +78,7 @@ def _measured_number(record: StudyRecord, config: Config) -> int | None:
 def _measure(file: StudyFile, records: Records, config: Config) -> int:
     """The number of its trial. CliError where it could not be measured or was interrupted."""
     if not file.space.contains(config):
-        click.echo("note: outside the space: it is measured, and the search does not learn from it", err=True)
+        echo("note: outside the space: it is measured, and the search does not learn from it", err=True)
     slots = slots_of(file)
     progress = LineProgress(file, len(records.study(file.name).trials), search="try")
     try:

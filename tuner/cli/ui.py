@@ -13,6 +13,7 @@ from types import FrameType
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError
 from tuner.cli.offers import studies
 from tuner.cli.options import WholeNumber, mlflow_option, records_option
@@ -44,7 +45,7 @@ def ui(study: str | None, uri: str | None, records: str | None, port: int, print
         return 0
     _refuse_a_missing_file(store)
     _refuse_a_busy_port(port)
-    click.echo(f"{ui_address(store, port)}  (Ctrl-C ends it)", err=True)
+    echo(f"{ui_address(store, port)}  (Ctrl-C ends it)", err=True)
     return _wait_for(command)
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import click
 
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.export_artifact import DOCUMENT_FILE
 from tuner.cli.options import json_option
@@ -42,7 +43,7 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
         _refuse_what_cannot_run(path, folder, document)
         if is_artifact:
             _try_out(path)
-        outcome = verify_document(document, folder, timeout_s, lambda line: click.echo(line, err=True))
+        outcome = verify_document(document, folder, timeout_s, lambda line: echo(line, err=True))
     except (ExportError, ExecutionError) as problem:
         raise CliError(str(problem)) from problem
     except VerifyError as problem:
@@ -59,10 +60,8 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
             ]
             for c in outcome.comparisons
         ]
-        click.echo(
-            table(rows, ["metric", "measured now", "expected of one more run", "verdict"], terminal_width())
-        )
-        click.echo(outcome.conclusion)
+        echo(table(rows, ["metric", "measured now", "expected of one more run", "verdict"], terminal_width()))
+        echo(outcome.conclusion)
     return ExitCode.DONE if outcome.agrees else ExitCode.STUDY_FAILED
 
 
@@ -75,7 +74,7 @@ def _try_out(artifact: Path) -> None:
         try_out(artifact)
     except TrialFailure as problem:
         raise CliError(f"{artifact}: {problem.message}", ExitCode.STUDY_FAILED) from problem
-    click.echo("the artifact answers as it did when it was built", err=True)
+    echo("the artifact answers as it did when it was built", err=True)
 
 
 def _shown(value: float | None) -> str:

@@ -17,6 +17,7 @@ from typing import Any
 import click
 
 from trials.contract import Outcome, Purpose
+from tuner.cli.console import echo
 from tuner.cli.summary import headline, summary_of
 from tuner.cli.text import first_line, shown_number, shown_trial
 from tuner.records.errors import RecordsMissing, UnknownStudy
@@ -25,6 +26,7 @@ from tuner.records.rows import MeasurementRecord
 from tuner.results import StudyResult, judge
 
 LOOK_S = 2.0
+_CLEAR = "\x1b[2J\x1b[H"
 _SHARE = 10  # a look at a long study takes time: it pauses this many times as long
 
 
@@ -46,7 +48,7 @@ def _wait_until_known(study: str, location: str | None, sleep: Callable[[float],
     is_said = False
     while not _is_known(study, location):
         if not is_said:
-            click.echo(f"waiting for a run of '{study}', which the records do not have yet  (Ctrl-C ends it)")
+            echo(f"waiting for a run of '{study}', which the records do not have yet  (Ctrl-C ends it)")
         is_said = True
         sleep(LOOK_S)
 
@@ -78,9 +80,7 @@ def _follow(
         if is_over:
             break
         if runner is None and not is_said:
-            click.echo(
-                f"no process runs '{study}' now; waiting for tuner run to go on with it  (Ctrl-C ends it)"
-            )
+            echo(f"no process runs '{study}' now; waiting for tuner run to go on with it  (Ctrl-C ends it)")
             is_said = True
         sleep(max(LOOK_S, _SHARE * (time.monotonic() - begin)))
     view.ended(judge(records.study(study)))
@@ -92,11 +92,13 @@ class ScreenView:
     def changed(self, result: StudyResult, *, is_run: bool = True) -> None:
         """Something was recorded."""
         now = running(result, is_run=is_run)
-        click.echo(f"\x1b[2J\x1b[H{summary_of(result)}\n\n{now}  (Ctrl-C ends watching, not the run)")
+        click.echo(_CLEAR, nl=False)
+        echo(f"{summary_of(result)}\n\n{now}  (Ctrl-C ends watching, not the run)")
 
     def ended(self, result: StudyResult) -> None:
         """No process runs the study (any more)."""
-        click.echo(f"\x1b[2J\x1b[H{summary_of(result)}\n\n{_stopped(result)}")
+        click.echo(_CLEAR, nl=False)
+        echo(f"{summary_of(result)}\n\n{_stopped(result)}")
 
 
 class LineView:
@@ -109,16 +111,16 @@ class LineView:
         """Something was recorded. What is there from the beginning is one line."""
         ended = [run for trial in result.trials for run in trial.measurements if run.outcome is not None]
         if self._told is None:
-            click.echo(f"{headline(result)}; {running(result, is_run=is_run)}")
+            echo(f"{headline(result)}; {running(result, is_run=is_run)}")
             self._told = {run.measurement_id for run in ended}
         for run in sorted(ended, key=lambda one: one.ended_at or one.started_at):
             if run.measurement_id not in self._told:
                 self._told.add(run.measurement_id)
-                click.echo(_line(run, result))
+                echo(_line(run, result))
 
     def ended(self, result: StudyResult) -> None:
         """No process runs the study (any more)."""
-        click.echo(f"\n{summary_of(result)}\n\n{_stopped(result)}")
+        echo(f"\n{summary_of(result)}\n\n{_stopped(result)}")
 
 
 def running(result: StudyResult, *, is_run: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import sqlite3
 import time
 from collections.abc import Callable
@@ -28,7 +29,12 @@ from tuner.records.upgrades import STEPS, upgrade
 T = TypeVar("T")
 
 BUSY_TIMEOUT_S = 30.0
-"""How long one attempt waits for another process's lock; a write gives up after twice that."""
+"""A transaction gives up after twice that."""
+SAY_AFTER_S = 1.5
+"""Whoever waits in front of a terminal is told why after so long."""
+_ONE_WAIT_S = 0.5
+"""How long SQLite itself waits for a lock before it is asked again: while it does, nothing can be said."""
+_log = logging.getLogger(__name__)
 
 _SCHEMA_LOCK = (
     7_236_541  # any number: PostgreSQL's advisory lock while two processes create the schema at once
@@ -117,7 +123,7 @@ class Database:
         self._engine.dispose()
 
     def _patiently(self, engine: Engine, work: Callable[[Connection], T]) -> T:
-        deadline_s, pause_s = time.monotonic() + self._give_up_s, 0.02
+        wait, pause_s = _Wait(self.where, self._give_up_s), 0.02
         while True:
             is_done = False
             try:
@@ -134,10 +140,32 @@ class Database:
             except (DBAPIError, sqlite3.Error, UnicodeEncodeError) as error:
                 # a connection lost during the commit leaves open whether it happened: not repeated
                 may_repeat = _passes(error) and not (is_done and _is_lost(error))
-                if not may_repeat or time.monotonic() > deadline_s:
+                if not may_repeat or wait.is_over():
                     raise explained(error, self.where) from error
+                wait.say(error)
             time.sleep(pause_s)
-            pause_s = min(2 * pause_s, 1.0)
+            pause_s = min(2 * pause_s, 1.0 if self._file is None else 0.1)  # SQLite has waited itself
+
+
+class _Wait:
+    """Patience with a database that cannot be used now; says once what is waited for."""
+
+    def __init__(self, where: str, limit_s: float) -> None:
+        self._where, self._limit_s = where, limit_s
+        self._began_s = time.monotonic()
+        self._is_said = False
+
+    def is_over(self) -> bool:
+        """Whether it has lasted long enough."""
+        return time.monotonic() > self._began_s + self._limit_s
+
+    def say(self, error: Exception) -> None:
+        """Tell (by the log, which goes to stderr) why nothing happens, as soon as that is strange."""
+        if self._is_said or time.monotonic() < self._began_s + min(SAY_AFTER_S, self._limit_s / 2):
+            return
+        self._is_said = True
+        why = "locked by another process" if _code(error).startswith(_LOCKED) else "not to be reached"
+        _log.warning("the records at %s are %s: waiting up to %.0f s", self._where, why, self._limit_s)
 
 
 def open_database(location: str | Path | None, must_exist: bool, busy_timeout_s: float) -> Database:
@@ -146,7 +174,7 @@ def open_database(location: str | Path | None, must_exist: bool, busy_timeout_s:
     where = _shown(url)
     if _is_file(url):
         _check_file(Path(url.database or ""), must_exist)
-    database = Database(_engine_for(url, busy_timeout_s), busy_timeout_s, url)
+    database = Database(_engine_for(url, min(busy_timeout_s, _ONE_WAIT_S)), busy_timeout_s, url)
     try:
         version = database.read(lambda connection: _schema_version(connection, where))
         if version is None:
@@ -341,10 +369,10 @@ def _create(database: Database, url: URL) -> None:
 
 def _use_write_ahead_log(database: Database, path: Path) -> None:
     """Readers then never wait for the writer. The file keeps the mode; it cannot be set in a transaction."""
-    deadline_s = time.monotonic() + BUSY_TIMEOUT_S
+    wait = _Wait(database.where, BUSY_TIMEOUT_S)
     while True:
         try:
-            connection = sqlite3.connect(path, timeout=BUSY_TIMEOUT_S, isolation_level=None)
+            connection = sqlite3.connect(path, timeout=_ONE_WAIT_S, isolation_level=None)
             try:
                 connection.execute("PRAGMA journal_mode = WAL").fetchall()
             finally:
@@ -352,8 +380,9 @@ def _use_write_ahead_log(database: Database, path: Path) -> None:
             return
         except sqlite3.Error as error:
             # two processes that switch at once: one is told "locked" without being made to wait
-            if not _passes(error) or time.monotonic() > deadline_s:
+            if not _passes(error) or wait.is_over():
                 raise explained(error, database.where) from error
+            wait.say(error)
         time.sleep(0.05)
 
 

@@ -105,6 +105,21 @@ def known_names(name: str, known: Iterable[str]) -> str:
     return f"known: {shown}" if names else "none is known here"
 
 
+def printable(text: str, kept: str = "") -> str:
+    """The text with every character that steers a terminal or cannot be seen spelled out (``\\x1b``, ``\\n``,
+    ``\\u202e``), those ``kept`` aside.
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c in kept or _is_seen(c) else c.encode("unicode_escape").decode() for c in text)
+
+
+def _is_seen(character: str) -> bool:
+    import unicodedata
+
+    return character.isprintable() or unicodedata.category(character) == "Zs"
+
+
 def is_control(character: str) -> bool:
     """Whether it steers a terminal, or is half a character, rather than being read."""
     import unicodedata
@@ -116,7 +131,5 @@ def shown(value: object) -> str:
     """A value as the user would write it: true, null, fp32, [1, 2]."""
     import json
 
-    if isinstance(value, str):
-        return value if len(value) <= 80 else f"{value[:77]}..."
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = printable(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
     return text if len(text) <= 80 else f"{text[:77]}..."

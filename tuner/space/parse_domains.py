@@ -168,7 +168,7 @@ def _number(name: str, key: str, node: Map, problems: Problems) -> float | None:
         return None
     value = plain(entry.node)
     if isinstance(value, int | float) and not isinstance(value, bool):
-        reason = number_problem(value)
+        reason = number_problem(key, value)
         if reason is None:
             return value
     elif isinstance(entry.node, Scalar) and entry.node.is_quoted:

@@ -14,15 +14,16 @@ SMALLEST = sys.float_info.min
 """Numbers nearer to 0 than this lose their digits one by one."""
 
 
-def number_problem(value: int | float) -> str | None:
-    """Why a bound or a step cannot be worked with; None where it can."""
+def number_problem(key: str, value: int | float) -> str | None:
+    """Why ``min``, ``max`` or ``step`` cannot be worked with; None where it can."""
     if isinstance(value, int):
         too_large = abs(value) > LARGEST_WHOLE
         return f"is a whole number above {LARGEST_WHOLE}; write a smaller one" if too_large else None
     if not math.isfinite(value):
         return "is not a number; write a number"
     if 0 < abs(value) < SMALLEST:
-        return f"is so near to 0 that its digits are lost; write 0, or {SMALLEST:.2g} or more"
+        zero = "" if key == "step" else "0, or "
+        return f"is so near to 0 that its digits are lost; write {zero}{SMALLEST:.2g} or more"
     return None
 
 

@@ -86,8 +86,10 @@ def test_a_program_started_with_closed_streams_runs_all_the_same(tmp_path: Path)
 
 def ended_by(number: signal.Signals, code: str, folder: Path) -> subprocess.CompletedProcess[str]:
     """A program that begins with ``code``, told to end as soon as it says that it has come so far."""
+    usual = f"import signal\nsignal.signal({int(number)}, signal.{_USUAL[number]})"
+    (folder / "interrupted.py").write_text(f"{usual}\n{code}")
     program = subprocess.Popen(
-        [sys.executable, "-c", f"import signal\nsignal.signal({int(number)}, signal.{_USUAL[number]})\n{code}"],
+        [sys.executable, "-m", "interrupted"],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=folder, env=environment(),
     )  # fmt: skip
     assert program.stdout is not None
@@ -116,7 +118,7 @@ from tuner.cli import cli, main
 def slow(*_, **__):
     print("at work", flush=True)
     time.sleep(60)
-cli.invoke = slow
+cli.invoke = lambda *_, **__: exec("slow()", {"slow": slow})
 import sys
 sys.argv = ["tuner", "list"]
 main()

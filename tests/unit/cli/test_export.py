@@ -50,6 +50,15 @@ def odd_study(**changed: Any) -> Any:
     )
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("target", ["yaml", "csv"])
+def test_a_full_disk_is_said_in_one_line(target: str, tuner: Tuner) -> None:
+    store(odd_study())
+    said = tuner("export", "built", "--to", target, "-o", "/dev/full")
+    assert said.code == 2
+    assert said.line == "tuner: /dev/full: the disk is full; free some space, or name another place"
+
+
 @pytest.mark.parametrize("trial", [1, 2])
 def test_a_file_that_verify_would_refuse_comes_with_what_to_do_first(trial: int, tuner: Tuner) -> None:
     store(

@@ -44,7 +44,7 @@ def test_the_file_is_written_ahead_and_synchronised_at_every_commit(tmp_path: Pa
         asked = records._database.read(
             lambda connection: {name: connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names}
         )
-    assert asked == {"journal_mode": "wal", "synchronous": 2, "busy_timeout": 30_000, "foreign_keys": 1}
+    assert asked == {"journal_mode": "wal", "synchronous": 2, "busy_timeout": 500, "foreign_keys": 1}
 
 
 def test_a_missing_folder_is_named(tmp_path: Path) -> None:
