@@ -101,7 +101,7 @@ def test_a_light_command_loads_nothing_heavy(arguments: list[str], workplace: Pa
         (["show", "one", "two", "three"], "unexpected extra argument"),
         (["run", "zstd", "--trials", "0"], "'0' is not a whole number of at least 1"),
         (["run", "zstd", "--trials", "1.5"], "'1.5' is not a whole number of at least 1"),
-        (["run", "zstd", "--more", "x"], "'x' is not a whole number from 1 to 1000000"),
+        (["run", "zstd", "--more", "x"], "'x' is not a whole number of at least 1"),
         (["run", "zstd", "--trials", "3", "--more", "2"], "--trials is the total, --more adds"),
         (["run", "zstd", "--trials", "3", "--set", "budget.trials=2"], "--trials and --set budget.trials"),
         (["run", "zstd", "--no-mlflow", "--set", "tracking.mlflow=x"], "use one of them"),
