@@ -9,6 +9,10 @@ from __future__ import annotations
 
 import gzip
 import importlib.util
+import os
+import signal
+import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +31,8 @@ class ServedDigits:
         self.images, self.labels = digits()
 
     def evaluation_data(self):
+        if self.fault == "second instance is killed" and "trials.inference" in sys.orig_argv:
+            threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGKILL)).start()
         return {"images": self.images[TRAINED_ON + CALIBRATED_ON :]}
 
     def calibration_data(self):

@@ -77,7 +77,6 @@ class Key(StrEnum):
     CLIENT_LAG_P99_MS = "client_lag_p99_ms"
     SERVER_CPU_PCT = "server_cpu_pct"
     LOAD_ACCURACY = "load_accuracy"
-    RECIPROCAL_RANK = "reciprocal_rank"
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,7 @@ CATALOGUE: dict[str, MetricInfo] = {
             Key.MEAN_RECIPROCAL_RANK,
             "fraction",
             _UP,
-            "mean over the examples of 1 / rank of the right answer",
+            "mean over the examples of 1 / rank of the right answer, which ranks behind what is as near as it",
             "Voorhees, TREC-8 question answering track (1999)",
         ),
         MetricInfo(
@@ -377,13 +376,6 @@ CATALOGUE: dict[str, MetricInfo] = {
             _UP,
             "share of the window's prompts with a known answer that were answered so, under load",
             "load generator",
-        ),
-        MetricInfo(
-            Key.RECIPROCAL_RANK,
-            "fraction",
-            _UP,
-            "mean of 1 / rank of the right document by the cosine of embeddings",
-            "evaluation through the server",
         ),
     )
 }

@@ -7,6 +7,7 @@ import os
 import sys
 import time
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 
 from trials.context import TrialContext
@@ -23,8 +24,14 @@ from trials.contract import (
 EXIT_COMPLETE, EXIT_FAILED, EXIT_BAD_SPEC = 0, 1, 2
 
 
-def main(arguments: list[str], started_at: float) -> int:
-    """Run the spec named by the only argument; returns the exit status."""
+Runner = Callable[[TrialContext], Measurement]
+
+
+def main(arguments: list[str], started_at: float, runner: Runner | None = None) -> int:
+    """Run the spec named by the only argument; returns the exit status.
+
+    ``runner`` does something else with the spec than its workload would: builds its artifact, for example.
+    """
     if len(arguments) != 1 or arguments[0] in ("-h", "--help"):
         print("usage: python -m trials spec.json", file=sys.stderr)
         return EXIT_BAD_SPEC
@@ -36,7 +43,7 @@ def main(arguments: list[str], started_at: float) -> int:
     if spec.cpus:
         _pin(spec.cpus)
     context = TrialContext(spec, started_at)
-    measurement = run(context)
+    measurement = run(context, runner)
     write_atomically(spec.trial_dir / RESULT_FILE, measurement.to_json())
     context.close()
     if measurement.outcome is Outcome.FAILED:
@@ -45,12 +52,12 @@ def main(arguments: list[str], started_at: float) -> int:
     return EXIT_COMPLETE
 
 
-def run(context: TrialContext) -> Measurement:
+def run(context: TrialContext, runner: Runner | None = None) -> Measurement:
     """Run the workload of the spec in this process; every exception becomes a typed failure."""
     from trials.workloads import load_runner
 
     try:
-        measurement = load_runner(context.spec.kind)(context)
+        measurement = (runner or load_runner(context.spec.kind))(context)
     except TrialFailure as failure:
         measurement = Measurement.failed(failure.kind, failure.message)
     except Exception as error:  # noqa: BLE001 - the user's code may raise anything; it ends as a typed outcome

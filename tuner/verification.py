@@ -103,7 +103,7 @@ def verify_document(
     executor = executor or LocalExecutor()
     try:
         with interruptible(source.interrupt, executor.interrupt):
-            executor.run(source, _slot_of(document))
+            executor.run(source, slot_of(document))
     except ExecutionError as problem:
         raise VerifyError(str(problem)) from problem
     if source.is_interrupted:
@@ -119,7 +119,7 @@ def verify_document(
     return Verification(tuple(_comparisons(basis, run)))
 
 
-def _slot_of(document: Mapping[str, Any]) -> Slots:
+def slot_of(document: Mapping[str, Any]) -> Slots:
     """As many cores and devices as the trial held when it was measured, as far as this machine has them."""
     environment = document.get("environment", {})
     held = document["verify"].get("cpus") or len(environment.get("cores_held", ())) or machine_cores()

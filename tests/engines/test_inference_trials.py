@@ -179,36 +179,50 @@ def test_bad_input_ends_as_a_typed_failure_without_values(serve, config, model, 
     assert found.metrics == {}
 
 
-def test_two_instances_hold_a_core_each_and_add_up(spec):
-    """In a process of its own, which keeps to its cores for good."""
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two cores")
-    cores = tuple(sorted(os.sched_getaffinity(0))[:2])
-    trial = spec({"instances": 2}, evaluate_on=400)
+def alone(trial: TrialSpec, cores: tuple[int, ...]) -> Measurement:
+    """The trial in a process of its own, which keeps to its cores for good."""
     text = json.loads(trial.to_json()) | {"cpus": cores}
     (trial.trial_dir / "spec.json").write_text(json.dumps(text))
     root = str(Path(runner.__file__).parents[1])
-    done = subprocess.run(
+    subprocess.run(
         [sys.executable, "-P", "-m", "trials", str(trial.trial_dir / "spec.json")],
-        env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True, check=False,
+        env={**os.environ, "PYTHONPATH": root}, capture_output=True, check=False, timeout=280,
     )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    found = Measurement.from_json((trial.trial_dir / "result.json").read_text())
-    assert found.proof["cores_by_instance"] == [[core] for core in cores]
+    return Measurement.from_json((trial.trial_dir / "result.json").read_text())
+
+
+@pytest.fixture
+def two_cores():
+    cores = tuple(sorted(os.sched_getaffinity(0))[:2])
+    if len(cores) < 2:
+        pytest.skip("needs two cores")
+    return cores
+
+
+def test_two_instances_hold_a_core_each_and_add_up(spec, two_cores):
+    found = complete(alone(spec({"instances": 2}), two_cores))
+    assert found.proof["cores_by_instance"] == [[core] for core in two_cores]
     assert "2 instances" in found.metrics[Key.SAMPLES_PER_S].method
     assert len(found.examples["accuracy"]) == 400
     assert found.metrics[Key.ACCURACY_RECOVERY_PCT].value == 100
 
 
-def test_more_instances_than_batches_is_unstable(spec):
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip("needs two cores")
-    trial = spec({"instances": 2, "batch_size": 400}, evaluate_on=400)
-    (trial.trial_dir / "spec.json").write_text(trial.to_json())
-    root = str(Path(runner.__file__).parents[1])
-    done = subprocess.run(
-        [sys.executable, "-P", "-m", "trials", str(trial.trial_dir / "spec.json")],
-        env={**os.environ, "PYTHONPATH": root}, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 1
-    assert "unstable: 2 instances share fewer batches than that" in done.stderr
+def test_more_instances_than_batches_is_unstable(spec, two_cores):
+    found = alone(spec({"instances": 2, "batch_size": 400}), two_cores)
+    assert found.failure_kind is FailureKind.UNSTABLE
+    assert "2 instances share fewer batches than that" in found.message
+
+
+def test_a_trial_does_not_wait_for_an_instance_that_was_killed(spec, two_cores):
+    config = {"instances": 2, "task.fault": "second instance is killed"}
+    found = alone(spec(config, window_s=3600), two_cores)
+    assert found.failure_kind is FailureKind.KILLED
+    assert found.message.startswith("instance 1 ended by signal 9")
+
+
+def test_a_pattern_that_keeps_no_layer_is_said_with_the_layers_there_are(serve):
+    found = serve({**INT8, "keep_high_precision": ["hidden.1", "hiden.2"]})
+    assert found.failure_kind is FailureKind.UNSUPPORTED
+    assert found.message.endswith(
+        "no layer that could be quantised matches hiden.2; there are hidden.0, head"
+    )

@@ -95,12 +95,18 @@ def test_the_load_of_several_processes_is_one_load(tmp_path: Path) -> None:
 
 def test_the_capacity_under_a_service_level_is_found(tmp_path: Path) -> None:
     """One place and 10 ms a request: 100/s are the end."""
-    load = {"find": "request_rate_per_s", "find_from": 25, "requests": 50, "probes": 5, "max_failed_pct": 100}
+    load = {
+        "find": "request_rate_per_s",
+        "find_from": 50,
+        "requests": 200,
+        "probes": 4,
+        "max_failed_pct": 100,
+    }
     options = ["--slots", 1, "--delay-ms", 10]
-    found = serve(tmp_path, options, api="http", load=load, slo={"latency_p90_ms": 300})
+    found = serve(tmp_path, options, api="http", load=load, slo={"latency_p90_ms": 600})
     assert found.outcome is Outcome.COMPLETE, found.message
     assert metric(found, "capacity_requests_per_s") < 115
-    assert metric(found, "latency_p90_ms") <= 300
+    assert metric(found, "latency_p90_ms") <= 600
     assert len(found.facts["probes"]) >= 3
     assert any(not probe["is_met"] for probe in found.facts["probes"])
 
@@ -133,7 +139,7 @@ def test_retrieval_ranks_each_document_among_all(tmp_path: Path) -> None:
     found = serve(tmp_path, api="openai_embeddings", model="m", quality={"retrieval": "pairs.jsonl"})
     assert found.outcome is Outcome.COMPLETE, found.message
     assert metric(found, "accuracy") == pytest.approx(2 / 3)
-    assert found.examples["reciprocal_rank"][:2] == (1.0, 1.0)
+    assert found.examples["mean_reciprocal_rank"][:2] == (1.0, 1.0)
 
 
 def test_a_function_of_the_users_own_asks_and_judges(tmp_path: Path) -> None:

@@ -37,12 +37,12 @@ class Fleet:
         return [mine, *(remote.receive() for remote in self._others)]
 
     def serve(self, window_s: float, folder: Path) -> list[Any]:
-        """``Replica.serve`` on all at the same time. Where a process ends meanwhile, nobody waits for it."""
+        """``Replica.serve`` on all at the same time. Where a process ends meanwhile, the others stop."""
         path = folder / "turnstile"
         turnstile = Turnstile.new(path, 1 + len(self._others))
         begin_at_s = time.monotonic() + _START_TOGETHER_S
         try:
-            with _on_a_death(turnstile.open) if self._others else nullcontext():
+            with _on_a_death(turnstile.give_up) if self._others else nullcontext():
                 return self.each("serve", window_s, begin_at_s, path)
         finally:
             path.unlink(missing_ok=True)

@@ -104,13 +104,31 @@ class Replica:
         return Counter(planned.shape for planned, _ in self._batches)
 
     def warm_up(self) -> int:
-        """Every shape once; returns the number of calls."""
+        """Every shape once; returns the number of calls. Unsupported where the engine refuses one of them."""
+        from trials.inference.engine import Unsupported
+        from trials.inference.engines import first_line
         from trials.inference.serving import warm_up
 
-        return warm_up(self.engine, self._batches) if self._batches else 0
+        try:
+            return warm_up(self.engine, self._batches) if self._batches else 0
+        except (TrialFailure, MemoryError):
+            raise
+        except Exception as error:
+            if "OutOfMemoryError" in {base.__name__ for base in type(error).__mro__}:
+                raise
+            traceback.print_exc()
+            shapes = ", ".join(
+                f"{rows} x {length}" if length else str(rows) for rows, length in self.calls_per_pass
+            )
+            raise Unsupported(
+                f"{self.served.settings.engine} refuses a batch (of {shapes}): {first_line(error)}"
+            ) from error
 
     def serve(self, window_s: float, begin_at_s: float, turnstile: Path) -> tuple[Any, Any]:
-        """This replica's share of the passes: what it did, and its rate in samples per second."""
+        """This replica's share of the passes: what it did, and its rate in samples per second.
+
+        Nothing and None where another replica has died, which the one who asked will learn from that.
+        """
         from trials.inference.serving import Turnstile, serve
         from trials.inference.speed import samples_rate
 
@@ -119,6 +137,8 @@ class Replica:
             found = serve(self.engine, self._batches, window_s, begin_at_s, gate, self.place.instance)
         finally:
             gate.pass_through(self.place.instance)  # the others would wait for ever
+        if not found.outputs:
+            return {}, None
         rate = samples_rate(found, self.calls_per_pass, len(found.outputs))
         return found.outputs, rate
 

@@ -23,4 +23,4 @@ def run(context: TrialContext) -> Measurement:
     where[0].take()
     from trials.inference.session import Session
 
-    return Session(context, config, where, environment).measure()
+    return Session(context, where, environment).measure()

@@ -38,7 +38,12 @@ class Pass:
 
 
 class Turnstile:
-    """One byte per replica in a shared file: set when the replica has done what it must; read in 0.1 us."""
+    """One byte per replica in a shared file: set when the replica has done what it must; read in 0.1 us.
+
+    When a replica has died, the byte says that instead, and what the others do is of no use any more.
+    """
+
+    _THROUGH, _GIVEN_UP = b"\1", b"\2"
 
     def __init__(self, path: Path) -> None:
         with path.open("r+b") as stream:
@@ -52,11 +57,16 @@ class Turnstile:
 
     def pass_through(self, instance: int) -> None:
         """This replica has served enough, or never will."""
-        self._flags[instance] = 1
+        self._flags[instance : instance + 1] = self._THROUGH
 
-    def open(self) -> None:
-        """Let everybody through: there is nothing to wait for any more."""
-        self._flags[:] = b"\1" * len(self._flags)
+    def give_up(self) -> None:
+        """Nobody is to serve on: there is no result."""
+        self._flags[:] = self._GIVEN_UP * len(self._flags)
+
+    @property
+    def is_given_up(self) -> bool:
+        """True when a replica has died."""
+        return self._flags.find(self._GIVEN_UP) >= 0
 
     @property
     def is_done(self) -> bool:
@@ -82,7 +92,10 @@ def serve(
     turnstile: Turnstile,
     instance: int,
 ) -> Pass:
-    """Passes over the batches from ``begin_at_s`` (monotonic clock) on, until every replica is through."""
+    """Passes over the batches from ``begin_at_s`` (monotonic clock) on, until every replica is through.
+
+    Without outputs where one has died before this one was through.
+    """
     found, has_passed = Pass([], []), False
     first: list[dict[str, np.ndarray]] = []
     time.sleep(max(0.0, begin_at_s - time.monotonic()))
@@ -101,6 +114,8 @@ def serve(
             if not has_passed and len(first) == len(batches) and now - begin >= window_s:
                 has_passed = True
                 turnstile.pass_through(instance)
+            if not has_passed and turnstile.is_given_up:
+                return found
     for (planned, _), outputs in zip(batches, first, strict=True):
         for row, index in enumerate(planned.indices):
             found.outputs[index] = {name: array[row] for name, array in outputs.items()}

@@ -14,6 +14,7 @@ import numpy as np
 from trials.context import TrialContext
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialFailure
 from trials.inference import quality
+from trials.inference.device_memory import device_memory_gib
 from trials.inference.engine import EngineSettings, Unsupported
 from trials.inference.fleet import Fleet
 from trials.inference.model import Served, joined, prepare
@@ -37,15 +38,15 @@ class Session:
     def __init__(
         self,
         context: TrialContext,
-        config: Mapping[str, Any],
         places: Sequence[Place],
         environment: Mapping[str, Any],
     ) -> None:
-        self.context, self.config, self.places = context, config, places
+        self.context, self.places = context, places
         self.spec = context.spec
         self.environment = dict(environment)
         self.cores = set(environment["cores_held"])
         self.memory = HostMemory()
+        self.device_gib_before = device_memory_gib(self.spec.gpus)
         self.metrics: dict[str, MetricValue] = {}
         self.facts: dict[str, Any] = {}
         self.proof: dict[str, Any] = {}
@@ -154,11 +155,18 @@ class Session:
         with self.context.phase("requests_s"):
             durations_s = fleet.first.answer_requests(max((LEAST_REQUESTS, *needed)))
         self.metrics |= latencies(durations_s)
+        self._report_memory()
+
+    def _report_memory(self) -> None:
         peak = self.memory.peak_bytes / 2**30
-        for key in (Key.PEAK_RSS_GIB, *(() if self.spec.gpus else (Key.PEAK_MEMORY_GIB,))):
-            self.metrics[key] = MetricValue(
-                peak, unit_of(key), 1, method="maximum of summed PSS and VmHWM while serving"
-            )
+        method = "maximum of summed PSS and VmHWM while serving"
+        self.metrics[Key.PEAK_RSS_GIB] = MetricValue(peak, unit_of(Key.PEAK_RSS_GIB), 1, method=method)
+        if self.spec.gpus:
+            now = device_memory_gib(self.spec.gpus)
+            if now is None or self.device_gib_before is None:
+                return
+            peak, method = now - self.device_gib_before, "the driver's count after serving, less that before"
+        self.metrics[Key.PEAK_MEMORY_GIB] = MetricValue(peak, unit_of(Key.PEAK_MEMORY_GIB), 1, method=method)
 
     def _prove(self, fleet: Fleet) -> None:
         """What ran, and that each replica kept to its cores."""

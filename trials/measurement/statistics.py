@@ -143,6 +143,14 @@ def recovery(ours: Sequence[float], theirs: Sequence[float]) -> MetricValue:
     )
 
 
+def paired_loss(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, float, float]:
+    """mean(theirs) - mean(ours) over paired examples, and its 95% interval: value, low, high."""
+    n, lost = len(ours), mean(theirs) - mean(ours)
+    spread = math.fsum((b - a - lost) ** 2 for a, b in zip(ours, theirs, strict=True)) + UNSEEN_CHANGES
+    half = Z_95 * math.sqrt(spread) / n
+    return lost, lost - half, lost + half
+
+
 def examples_to_decide(loss: float, changed: float = 0.0, level: float = 1.0) -> int:
     """How many examples show that at most the share ``loss`` of what was right is lost, where a share ``changed`` of
     the answers changes without losing any on balance; ``level`` is the share that the reference answers rightly.

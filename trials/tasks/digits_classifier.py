@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from trials.tasks.digits import CLASSES, PIXELS, read_digits
 
 TRAINED_ON, CALIBRATED_ON = 600, 200
-_STEPS, _BATCH = 300, 128
+_STEPS, _BATCH = 150, 128
 
 
 class DigitsClassifier:
@@ -76,7 +76,7 @@ def perceptron(width: int, hidden: int) -> Perceptron:
 
 
 def trained(module: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
-    """Train for 300 steps, always from the same start; returns the weights.
+    """Train for 150 steps, always from the same start; returns the weights.
 
     On one thread: so small a model is slower on several, and the weights would depend on their number.
     """

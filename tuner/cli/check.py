@@ -21,9 +21,17 @@ from tuner.cli.options import (
 @click.command()
 @space_argument
 @set_option
+@click.option(
+    "--sensitivity",
+    metavar="PRECISION",
+    help="For kind: inference, rank the layers by what they lose when each alone is quantised to PRECISION "
+    "(int8_dynamic, ...) in the baseline's engine; this builds and runs the model.",
+)
 @records_option
 @json_option
-def check(space: str, settings: tuple[str, ...], records: str | None, as_json: bool) -> None:
+def check(
+    space: str, settings: tuple[str, ...], sensitivity: str | None, records: str | None, as_json: bool
+) -> int | None:
     """Read SPACE, count its configurations before and after rules, and print what a run would do.
 
     SPACE is a path or the name of a shipped file. Exit code 2, with file:line of every problem, where it is
@@ -38,8 +46,13 @@ def check(space: str, settings: tuple[str, ...], records: str | None, as_json: b
     refuse_an_unknown_sampler(file)
     for warning in file.warnings:
         echo(f"warning: {warning}", err=True)
+    if sensitivity is not None:
+        from tuner.cli.sensitivity import show_sensitivity
+
+        return show_sensitivity(file, sensitivity, as_json)
     outline = describe(file, what_is_recorded(file, records))
     if as_json:
         click.echo(json.dumps(outline, indent=2))
     else:
         echo(outline_of(file, outline))
+    return None

@@ -12,6 +12,7 @@ import click
 
 from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
+from tuner.cli.export_artifact import ARTIFACT, artifact_folder, export_artifact, refuse_other_kinds
 from tuner.cli.export_study import STUDY_TARGETS, export_study, output_path, write_output
 from tuner.cli.options import WholeNumber, records_option, study_argument
 from tuner.cli.recorded import read_study
@@ -35,13 +36,14 @@ _PICKS = "knee, first_objective, maximize:METRIC or minimize:METRIC"
     default="yaml",
     show_default=True,
     metavar="FORMAT",
-    help="yaml, json, torchrun, vllm or a plugin's: one trial; csv, optuna, mlflow: all of them.",
+    help="yaml, json, torchrun, vllm or a plugin's: one trial; artifact: its built model (kind: inference); csv, "
+    "optuna, mlflow: all trials.",
 )
 @click.option(
     "-o",
     "--output",
     metavar="FILE",
-    help="Default: standard output. For optuna and mlflow the database: a file or URL.",
+    help="Default: standard output. For optuna and mlflow the database: a file or URL; for artifact a new folder.",
 )
 @records_option
 def export(
@@ -50,13 +52,15 @@ def export(
     """Write the recommended configuration of STUDY with its confirmed numbers, and say why this one.
 
     Exit code 3 where no trial meets the limits; --trial N exports one all the same. STUDY@N is its Nth
-    generation. With --to csv, optuna or mlflow every trial is written, failed ones too.
+    generation. With --to artifact the model is built into a new folder, with a loader that runs without tuner; with
+    --to csv, optuna or mlflow every trial is written, failed ones too.
     """
     from tuner.export.document import build_document
     from tuner.results import judge
 
-    if target not in (*target_names(), *STUDY_TARGETS):
-        there = ", ".join((*target_names(), *STUDY_TARGETS))
+    known = (*target_names(), ARTIFACT, *STUDY_TARGETS)
+    if target not in known:
+        there = ", ".join(known)
         raise CliError(f"--to {target}: no such format; there are {there}")
     if pick is not None and trial is not None:
         raise CliError("--pick and --trial: use one of them")
@@ -65,7 +69,7 @@ def export(
             raise CliError(f"--to {target} writes every trial; leave out --pick and --trial")
         return export_study(study, target, output, records)
     selection = None if pick is None else _selection(pick)
-    path = None if output in (None, "-") else output_path(output)
+    path = _path_for(target, output)
     record, location = read_study(study, records)
     result = judge(record, selection=selection)
     if selection is not None:
@@ -73,20 +77,39 @@ def export(
     number, reason, gives_up = _chosen(result, trial)
     try:
         document = build_document(record, result, number, reason, gives_up, location)
-        text = render(target, document)
+        if target == ARTIFACT:
+            refuse_other_kinds(study, str(document["verify"]["workload"]["kind"]))
+        text = render("yaml" if target == ARTIFACT else target, document)
     except TargetError as problem:
         raise CliError(f"--to {target}: {problem}", ExitCode.STUDY_FAILED) from problem
     if path is None:
         click.echo(text, nl=False)
+    elif target == ARTIFACT:
+        export_artifact(document, text, path)
     else:
         write_output(path, text)
     echo(f"trial {number} of '{study}': {reason}", err=True)
     for line in gives_up:
         echo(f"  {'note' if trial is not None else 'gives up'}: {line}", err=True)
     if path is not None:
-        again = _measuring_again(path, document, result) if target in ("yaml", "json") else ""
-        echo(f"wrote {path}{again}", err=True)
+        echo(f"wrote {path}{_what_next(target, path, document, result)}", err=True)
     return ExitCode.DONE
+
+
+def _path_for(target: str, output: str | None) -> Path | None:
+    """Where to write, refused before any work; None for standard output."""
+    if target == ARTIFACT:
+        return artifact_folder(output)
+    return None if output in (None, "-") else output_path(str(output))
+
+
+def _what_next(target: str, path: Path, document: Mapping[str, Any], result: StudyResult) -> str:
+    """What to do with the file; an artifact is run first."""
+    run = ""
+    if target == ARTIFACT:
+        sample = [str(path / name) for name in ("loader.py", "sample_inputs.npz")]
+        run = f"; run it with: {shlex.join(['python', *sample, 'outputs.npz'])}"
+    return run + (_measuring_again(path, document, result) if target in ("yaml", "json", ARTIFACT) else "")
 
 
 def _measuring_again(path: Path, document: Mapping[str, Any], result: StudyResult) -> str:

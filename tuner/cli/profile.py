@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from trials.contract import Measurement
+from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.profiling import ProfileError, profile_baseline
 from tuner.space.model import StudyFile
@@ -33,7 +34,10 @@ def profile_file(file: StudyFile, *, as_json: bool) -> int:
             f"--profile-only: a workload of kind {file.workload['kind']} cannot be looked into; use kind: training",
             ExitCode.STUDY_FAILED,
         )
-    click.echo(json.dumps(_plain(file, found), indent=2) if as_json else _text(file, found))
+    if as_json:
+        click.echo(json.dumps(_plain(file, found), indent=2))
+    else:
+        echo(_text(file, found))
     return ExitCode.DONE
 
 

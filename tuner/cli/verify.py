@@ -12,6 +12,7 @@ import click
 
 from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
+from tuner.cli.export_artifact import DOCUMENT_FILE
 from tuner.cli.options import json_option
 from tuner.cli.table import table, terminal_width
 
@@ -26,18 +27,22 @@ from tuner.cli.table import table, terminal_width
 def verify(file: str, timeout_s: float, as_json: bool) -> int:
     """Measure the configuration in FILE again and say whether it lands where one more run should.
 
-    One cold run is thrown away, one counts. Exit code 0: every metric that the study judged by lies in its
-    prediction interval; 1: one does not, or all intervals are too wide to tell, or the run failed.
+    FILE may be an artifact's folder: its loader then has to answer as it did when it was built. One cold run is
+    thrown away, one counts. Exit code 0: every metric that the study judged by lies in its prediction interval;
+    1: one does not, or all intervals are too wide to tell, or the run failed.
     """
     from tuner.execution.protocol import ExecutionError
     from tuner.export.reading import ExportError, read_document
     from tuner.verification import VerifyError, verify_document
 
-    path = Path(file)
+    path, artifact = Path(file), Path(file) / DOCUMENT_FILE
+    is_artifact = artifact.is_file()
     try:
-        document = read_document(path)
+        document = read_document(artifact if is_artifact else path)
         folder = path.resolve().parent
         _refuse_what_cannot_run(path, folder, document)
+        if is_artifact:
+            _try_out(path)
         outcome = verify_document(document, folder, timeout_s, lambda line: echo(line, err=True))
     except (ExportError, ExecutionError) as problem:
         raise CliError(str(problem)) from problem
@@ -58,6 +63,18 @@ def verify(file: str, timeout_s: float, as_json: bool) -> int:
         echo(table(rows, ["metric", "measured now", "expected of one more run", "verdict"], terminal_width()))
         echo(outcome.conclusion)
     return ExitCode.DONE if outcome.agrees else ExitCode.STUDY_FAILED
+
+
+def _try_out(artifact: Path) -> None:
+    """CliError where the loader fails here, or answers otherwise than when the artifact was built."""
+    from trials.contract import TrialFailure
+    from trials.inference.artifact import try_out
+
+    try:
+        try_out(artifact)
+    except TrialFailure as problem:
+        raise CliError(f"{artifact}: {problem.message}", ExitCode.STUDY_FAILED) from problem
+    echo("the artifact answers as it did when it was built", err=True)
 
 
 def _shown(value: float | None) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from tests.unit.cli.conftest import Tuner
 from trials.contract import FailureKind, Measurement, MetricValue, Outcome, Purpose, TrialSpec
-from tuner.execution.protocol import JobSource, Signal, Slots
+from tuner.execution.protocol import Slots
 
 SPACE = """\
 study: looked
@@ -39,18 +39,18 @@ def looked_into() -> Measurement:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[TrialSpec]]:
-    """``runs(measurement, ...)`` answers the jobs of the next command with these, and collects their specs."""
+    """``runs(measurement, ...)`` answers the runs of the next command with these, and collects their specs."""
 
     def answer(*measurements: Measurement) -> list[TrialSpec]:
-        given, left = [], list(measurements)
+        given: list[TrialSpec] = []
+        left = list(measurements)
 
-        class Executor:
-            def run(self, source: JobSource, slots: Slots) -> None:
-                while not isinstance(job := source.next_job(0), Signal):
-                    given.append(job.spec)
-                    source.on_result(job, left.pop(0))
+        def run_aside(module: str, spec: TrialSpec, slot: Slots) -> Measurement:
+            assert (module, slot.count) == ("trials", 1)
+            given.append(spec)
+            return left.pop(0)
 
-        monkeypatch.setattr("tuner.profiling.LocalExecutor", Executor)
+        monkeypatch.setattr("tuner.profiling.run_aside", run_aside)
         return given
 
     return answer

@@ -7,9 +7,9 @@ A new engine is one class in one file and one entry here, or, in another package
 from __future__ import annotations
 
 import importlib
-import os
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.util import find_spec
@@ -20,13 +20,13 @@ from trials.contract import TrialFailure
 from trials.inference.engine import (
     PRECISIONS,
     QUANTISED_PRECISIONS,
+    Batch,
     Engine,
     EngineSettings,
     EngineStartError,
     ModelSource,
     Phase,
     Unsupported,
-    axis_sizes,
     check_description,
 )
 from trials.workloads.base import Knob, WorkloadProblem
@@ -235,43 +235,78 @@ def start_engine(
     folder: Path,
     phase: Phase,
     gpus: int = 0,
-    cache_dir: Path | None = None,
 ) -> Engine:
     """A loaded engine that has run the example, with what it really runs checked against the settings.
 
-    ``folder`` is empty and for this engine alone, ``cache_dir`` (compiled code) may be shared by trials. Whatever
-    goes wrong is typed, and printed with the engine's own words: Unsupported, EngineStartError, BadOutput or
-    MemoryError.
+    ``folder`` is empty and for this engine alone. Whatever goes wrong is typed, and printed with the engine's own
+    words: Unsupported, EngineStartError, BadOutput or MemoryError.
     """
+    settings = _placed(settings, gpus)
+    with _typed(settings.engine):
+        engine = make_engine(settings.engine)
+        engine.load(source, settings, folder, phase)
+        _try_out(engine, source, settings, phase)
+        check_description(engine.describe(), settings)
+    return engine
+
+
+def quantised_layers(
+    source: ModelSource, settings: EngineSettings, folder: Path, phase: Phase, gpus: int = 0
+) -> tuple[str, ...]:
+    """The layers that these settings quantise, though the outputs may be useless. Raises as ``start_engine`` does."""
+    settings = _placed(settings, gpus)
+    with _typed(settings.engine):
+        engine = make_engine(settings.engine)
+        engine.load(source, settings, folder, phase)
+        sizes = settings.fixed_sizes(source)
+        engine.run(_batch(source, sizes[-1] if sizes else {}))
+        description = engine.describe()
+        engine.close()
+        check_description(description, settings)
+    return description.quantised
+
+
+def _placed(settings: EngineSettings, gpus: int) -> EngineSettings:
+    """The settings with a provider. Unsupported where a package is missing."""
     problem = missing_package({"engine": settings.engine, "precision": settings.precision})
     if problem:
         raise Unsupported(f"{problem.message}: {problem.way_out}")
-    if settings.provider is None:
-        settings = replace(settings, provider=default_provider(engine_entry(settings.engine), gpus))
-    if cache_dir is not None:
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(cache_dir / "inductor")
-    engine = make_engine(settings.engine)
-    from trials.inference.outputs import check_outputs, sized
+    if settings.provider is not None:
+        return settings
+    return replace(settings, provider=default_provider(engine_entry(settings.engine), gpus))
 
+
+def _try_out(engine: Engine, source: ModelSource, settings: EngineSettings, phase: Phase) -> None:
+    from trials.inference.outputs import check_outputs
+
+    for sizes in settings.fixed_sizes(source) or [{}]:
+        batch = _batch(source, sizes)
+        with phase("first_run_s"):
+            outputs = engine.run(batch)
+        check_outputs(outputs, batch)
+
+
+def _batch(source: ModelSource, sizes: Mapping[str, int]) -> Batch:
+    from trials.inference.outputs import sized
+
+    return sized(source, sizes)
+
+
+@contextmanager
+def _typed(engine: str) -> Iterator[None]:
+    """Whatever an engine raises, as one of the typed failures, with its own words in the log."""
     try:
-        engine.load(source, settings, folder, phase)
-        for sizes in settings.fixed_sizes(source) or [axis_sizes(source, source.example)]:
-            batch = sized(source, sizes)
-            with phase("first_run_s"):
-                outputs = engine.run(batch)
-            check_outputs(outputs, batch)
-        check_description(engine.describe(), settings)
+        yield
     except (TrialFailure, MemoryError):
         raise
     except NotImplementedError as error:
         traceback.print_exc()
-        raise Unsupported(f"{settings.engine}: {first_line(error)}") from error
+        raise Unsupported(f"{engine}: {first_line(error)}") from error
     except Exception as error:
         if "OutOfMemoryError" in {base.__name__ for base in type(error).__mro__}:
             raise
         traceback.print_exc()
-        raise EngineStartError(f"{settings.engine}: {type(error).__name__}: {first_line(error)}") from error
-    return engine
+        raise EngineStartError(f"{engine}: {type(error).__name__}: {first_line(error)}") from error
 
 
 def default_provider(entry: EngineEntry, gpus: int) -> str:

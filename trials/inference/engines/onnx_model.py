@@ -80,10 +80,11 @@ def _exported(source: ModelSource) -> ModelProto:
 
     inputs = {name: torch.from_numpy(array) for name, array in source.example.items()}
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
+    module = source.module()  # with gradients: a factory may train it
     try:
         with torch.no_grad():
             program: Any = torch.onnx.export(
-                source.module(),
+                module,
                 (),
                 kwargs=inputs,
                 dynamo=True,

@@ -52,10 +52,10 @@ def retrieval(asker: Asker, settings: QualitySettings) -> Scores:
         reciprocal.append(1.0 / max(1, not_worse))
     first = [float(value == 1.0) for value in reciprocal]
     metrics: dict[str, MetricValue] = {
-        Key.RECIPROCAL_RANK: mean_of(reciprocal, unit_of(Key.RECIPROCAL_RANK), "queries"),
+        Key.MEAN_RECIPROCAL_RANK: mean_of(reciprocal, unit_of(Key.MEAN_RECIPROCAL_RANK), "queries"),
         Key.ACCURACY: mean_of(first, unit_of(Key.ACCURACY), "queries whose document came first"),
     }
-    return metrics, {Key.RECIPROCAL_RANK: tuple(reciprocal), Key.ACCURACY: tuple(first)}
+    return metrics, {Key.MEAN_RECIPROCAL_RANK: tuple(reciprocal), Key.ACCURACY: tuple(first)}
 
 
 def by_function(asker: Asker, settings: QualitySettings) -> Scores:

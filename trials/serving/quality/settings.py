@@ -17,7 +17,7 @@ _METRICS = {
     "perplexity_on": (Key.PERPLEXITY, Key.VAL_LOSS_NATS),
     "exact_match": (Key.ACCURACY,),
     "multiple_choice": (Key.ACCURACY,),
-    "retrieval": (Key.RECIPROCAL_RANK, Key.ACCURACY),
+    "retrieval": (Key.MEAN_RECIPROCAL_RANK, Key.ACCURACY),
 }
 WAYS = (
     "write quality: {perplexity_on: held_out.txt}, {exact_match: questions.jsonl}, {multiple_choice: ...}, "
