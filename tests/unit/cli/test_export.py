@@ -226,7 +226,7 @@ def test_a_package_adds_a_target_by_an_entry_point(tuner: Tuner, monkeypatch: py
     monkeypatch.setattr("importlib.metadata.entry_points", found)
     said = tuner("export", "built", "--to", "env")
     assert (said.code, said.out) == (0, "TRIAL=1\n")
-    assert "broken, env, json, vllm, yaml" in tuner("export", "built", "--to", "toml").line
+    assert "broken, env, json, torchrun, vllm, yaml" in tuner("export", "built", "--to", "toml").line
     said = tuner("export", "built", "--to", "broken", "-o", "x")
     assert said.code == 1
     assert "the plugin tests.unit.cli.test_export:nothing failed: AttributeError" in said.line
