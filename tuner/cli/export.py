@@ -13,8 +13,9 @@ import click
 from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.export_artifact import ARTIFACT, artifact_folder, export_artifact, refuse_other_kinds
-from tuner.cli.export_study import STUDY_TARGETS, export_study, output_path, write_output
+from tuner.cli.export_study import STUDY_TARGETS, export_study
 from tuner.cli.options import WholeNumber, records_option, study_argument
+from tuner.cli.output import output_path, write_output
 from tuner.cli.recorded import read_study
 from tuner.cli.text import first_line
 from tuner.comparison import LimitStatus
@@ -45,9 +46,16 @@ _PICKS = "knee, first_objective, maximize:METRIC or minimize:METRIC"
     metavar="FILE",
     help="Default: standard output. For optuna and mlflow the database: a file or URL; for artifact a new folder.",
 )
+@click.option("--force", is_flag=True, help="Replace FILE also where no export wrote it.")
 @records_option
 def export(
-    study: str, pick: str | None, trial: int | None, target: str, output: str | None, records: str | None
+    study: str,
+    pick: str | None,
+    trial: int | None,
+    target: str,
+    output: str | None,
+    force: bool,
+    records: str | None,
 ) -> int:
     """Write the recommended configuration of STUDY with its confirmed numbers, and say why this one.
 
@@ -67,9 +75,9 @@ def export(
     if target in STUDY_TARGETS:
         if pick is not None or trial is not None:
             raise CliError(f"--to {target} writes every trial; leave out --pick and --trial")
-        return export_study(study, target, output, records)
+        return export_study(study, target, output, records, force=force)
     selection = None if pick is None else _selection(pick)
-    path = _path_for(target, output)
+    path = _path_for(target, output, records, force)
     record, location = read_study(study, records)
     result = judge(record, selection=selection)
     if selection is not None:
@@ -96,11 +104,11 @@ def export(
     return ExitCode.DONE
 
 
-def _path_for(target: str, output: str | None) -> Path | None:
+def _path_for(target: str, output: str | None, records: str | None, force: bool) -> Path | None:
     """Where to write, refused before any work; None for standard output."""
     if target == ARTIFACT:
         return artifact_folder(output)
-    return None if output in (None, "-") else output_path(str(output))
+    return None if output in (None, "-") else output_path(str(output), records, force=force)
 
 
 def _what_next(target: str, path: Path, document: Mapping[str, Any], result: StudyResult) -> str:

@@ -2,35 +2,32 @@
 
 from __future__ import annotations
 
-import errno
-from pathlib import Path
-
 import click
 
-from trials.contract import write_atomically
 from tuner.cli.console import echo
 from tuner.cli.errors import CliError, ExitCode
 from tuner.cli.log import log_study
+from tuner.cli.output import output_path, refuse_the_records, write_output
 from tuner.cli.recorded import read_study
 from tuner.cli.text import plural
 
 STUDY_TARGETS = ("csv", "optuna", "mlflow")
 
 
-def export_study(study: str, target: str, output: str | None, records: str | None) -> int:
+def export_study(study: str, target: str, output: str | None, records: str | None, *, force: bool) -> int:
     """Write every trial of a study; returns the exit code."""
     if target == "mlflow":
-        return log_study(study, output, None, records)
+        return log_study(study, None if output is None else _store(output, records), None, records)
     if target == "optuna":
         return _to_optuna(study, output, records)
-    return _to_csv(study, output, records)
+    return _to_csv(study, output, records, force)
 
 
-def _to_csv(study: str, output: str | None, records: str | None) -> int:
+def _to_csv(study: str, output: str | None, records: str | None, force: bool) -> int:
     from tuner.export.table import render_csv
     from tuner.results import judge
 
-    path = None if output is None else output_path(output)
+    path = None if output in (None, "-") else output_path(str(output), records, force=force)
     text = render_csv(judge(read_study(study, records)[0]))
     if path is None:
         click.echo(text, nl=False)
@@ -43,7 +40,7 @@ def _to_csv(study: str, output: str | None, records: str | None) -> int:
 def _to_optuna(study: str, output: str | None, records: str | None) -> int:
     if output is None:
         raise CliError("--to optuna: say where with -o: a file such as optuna.db, or an SQLAlchemy URL")
-    url = output if "://" in output else f"sqlite:///{output_path(output).absolute()}"
+    url = _store(output, records)
     record, _ = read_study(study, records)
     from tuner.results import judge
     from tuner.search.optuna_export import OptunaExportError, write_optuna_study
@@ -62,21 +59,7 @@ def _to_optuna(study: str, output: str | None, records: str | None) -> int:
     return ExitCode.DONE
 
 
-def output_path(name: str) -> Path:
-    """Where to write; refused before any work."""
-    path = Path(name)
-    if path.is_dir():
-        raise CliError(f"-o {name}: is a folder; name a file in it, such as {path / 'best.yaml'}")
-    if not path.parent.is_dir():
-        raise CliError(f"-o {name}: the folder {path.parent} does not exist; create it first")
-    return path
-
-
-def write_output(path: Path, text: str) -> None:
-    """Write the file whole or not at all. CliError where it cannot be."""
-    try:
-        write_atomically(path, text)
-    except OSError as problem:
-        if problem.errno == errno.ENOSPC:
-            raise CliError(f"{path}: the disk is full; free some space, or name another place") from problem
-        raise CliError(f"{path}: cannot be written: {problem.strerror or problem}") from problem
+def _store(output: str, records: str | None) -> str:
+    """The URL of the database that is meant by a path or a URL; what is in it is added to, never replaced."""
+    refuse_the_records(output, records)
+    return output if "://" in output else f"sqlite:///{output_path(output, records, force=True).absolute()}"

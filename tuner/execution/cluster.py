@@ -119,7 +119,7 @@ def _start(address: str | None, slots: Slots, folder: Path) -> None:
     for tries_left in reversed(range(_START_TRIES)):
         try:
             # the mark is for Ray's processes only: what the driver starts later is not ours to sweep
-            with _environment({} if address else {MARK_VARIABLE: driver_mark()}):
+            with _environment({} if address else {MARK_VARIABLE: driver_mark()}), _groups_of_their_own():
                 ray.init(**_arguments(address, slots, folder))
         except Exception as problem:
             is_too_slow = address is None and type(problem) is Exception
@@ -129,6 +129,28 @@ def _start(address: str | None, slots: Slots, folder: Path) -> None:
                 kill(pid)
         else:
             return
+
+
+@contextmanager
+def _groups_of_their_own() -> Iterator[None]:
+    """Ray's processes are started in process groups of their own.
+
+    A signal to our group (``timeout``, a closed terminal, a service manager) would else end them at once, and Ray
+    then waits a minute for them before it ends this process itself.
+    """
+    from ray._private import services
+
+    started_by_ray = services.ConsolePopen
+
+    class Apart(started_by_ray):  # type: ignore[misc, valid-type]  # Ray has no types, and no setting for this
+        def __init__(self, *arguments: Any, **options: Any) -> None:
+            super().__init__(*arguments, process_group=0, **options)
+
+    services.ConsolePopen = Apart
+    try:
+        yield
+    finally:
+        services.ConsolePopen = started_by_ray
 
 
 def _not_started(address: str | None, problem: Exception) -> ExecutionError:

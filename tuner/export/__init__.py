@@ -20,6 +20,18 @@ _SHIPPED = {
     "vllm": "tuner.export.vllm:render_vllm",
 }
 ENTRY_POINT_GROUP = "tuner.exporters"
+_HEADS = (
+    "tuner_export:",
+    '{\n  "tuner_export":',
+    "number,outcome,failure_kind,",
+    "# vllm serve --config FILE:",
+)
+_OF_A_SCRIPT = "train it again with tuner's own loop"
+
+
+def is_export(head: str) -> bool:
+    """Whether a file that begins so was written by an export of this program (not by a plugin of it)."""
+    return head.startswith(_HEADS) or _OF_A_SCRIPT in head
 
 
 def target_names() -> list[str]:
@@ -51,4 +63,4 @@ def _targets() -> dict[str, str]:
     return plugins | _SHIPPED
 
 
-__all__ = ["TargetError", "render", "target_names"]
+__all__ = ["TargetError", "is_export", "render", "target_names"]

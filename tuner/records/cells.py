@@ -6,6 +6,7 @@ A database can be edited by hand, restored by halves, or damaged by its disk.
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from collections.abc import Callable, Mapping
@@ -77,6 +78,13 @@ def whole(value: Any) -> int:
     return int(value)
 
 
+def truth(value: Any) -> bool:
+    """True or false, as databases keep them: some as 1 and 0."""
+    if value not in (0, 1) or not isinstance(value, int):
+        raise TypeError(f"{value!r} instead of true or false")
+    return bool(value)
+
+
 def moment(value: Any) -> datetime:
     """A time with its zone."""
     found = datetime.fromisoformat(text(value))
@@ -87,7 +95,7 @@ def moment(value: Any) -> datetime:
 
 def mapping(value: Any) -> dict[str, Any]:
     """JSON text of an object."""
-    return as_mapping(json.loads(text(value), parse_constant=_refuse_constant))
+    return as_mapping(json.loads(text(value), parse_constant=_refuse_constant, parse_float=_finite))
 
 
 def as_mapping(value: Any) -> dict[str, Any]:
@@ -109,6 +117,13 @@ def as_list(value: Any) -> list[Any]:
     if not isinstance(value, list):
         raise TypeError(f"{type(value).__name__} instead of a list")
     return value
+
+
+def _finite(word: str) -> float:
+    """``1e999`` is JSON, but a number that no float holds is never written."""
+    if math.isinf(number := float(word)):
+        raise ValueError(f"{word} is too large")
+    return number
 
 
 def _refuse_constant(word: str) -> Any:

@@ -37,7 +37,9 @@ def holder(connection: Connection, study: str) -> Owner | None:
 
 def _owner(text: str, study: str) -> Owner:
     place = f"study {study!r}, the claim of its run"
-    return read_cell(text, "owner", Owner.from_json, place, "if no run of it is alive, say --take-over")
+    return read_cell(
+        text, "owner", Owner.from_json, place, "if no run of it is alive: tuner run ... --take-over"
+    )
 
 
 def _claimer(text: str, study: str, take_over: bool) -> Owner | None:

@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from sqlalchemy import ColumnElement, Connection, Row, Select, and_, case, func, select
+from sqlalchemy import ColumnElement, Connection, Integer, Row, Select, and_, case, func, select, type_coerce
 
 from trials.contract import FailureKind, Outcome, Purpose
 from tuner.objectives import Objective
@@ -22,6 +22,7 @@ from tuner.records.cells import (
     path_text,
     read_cell,
     text,
+    truth,
     whole,
 )
 from tuner.records.errors import UnknownStudy
@@ -178,7 +179,13 @@ def _trials(
     places = {row.id: f"study {study!r}, trial {row.number!r}" for row in rows}
     taken: dict[int, list[MeasurementRecord]] = defaultdict(list)
     machines = _environments(connection, study, chosen)
-    columns = [column for column in measurements.c if column.name not in ("owner", "examples_id")]
+    left_out = ("owner", "examples_id", "is_discarded")
+    columns = [
+        *(column for column in measurements.c if column.name not in left_out),
+        type_coerce(measurements.c.is_discarded, Integer).label(
+            "is_discarded"
+        ),  # as it is kept, to look at it
+    ]
     numbers = {row.id: Cells(row, places[row.id]).get("number", whole) for row in rows}
     if is_whole:
         _refuse_a_gap(study, list(numbers.values()))
@@ -238,12 +245,12 @@ def _measurement(
         phases=body.phases,
         proof=body.proof,
         facts=body.facts,
-        environment=machines.get(row.maybe("environment_digest", text), {}),
+        environment=row.maybe("environment_digest", lambda digest: machines[text(digest)]) or {},
         warnings=body.warnings,
         log_dir=row.get("log_dir", path_text),
         started_at=row.get("started_at", moment),
         ended_at=row.maybe("ended_at", moment),
-        is_discarded=row.get("is_discarded", bool),
+        is_discarded=row.get("is_discarded", truth),
         round_number=row.maybe("round_number", whole),
     )
 

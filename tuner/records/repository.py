@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
@@ -21,6 +22,8 @@ from tuner.records.errors import DamagedRecords, DuplicateConfig, RecordsError
 from tuner.records.owner import Owner
 from tuner.records.rows import Forecast, StudyRecord, StudySummary
 from tuner.records.tables import NAME_LENGTH, examples, measurements, studies, trials
+
+_log = logging.getLogger(__name__)
 
 
 class Records:
@@ -355,9 +358,14 @@ class Records:
     def runner(self, study: str) -> Owner | None:
         """The process that runs the study now; None where none does.
 
-        One that cannot be seen from here (another machine or container) counts as running.
+        One that cannot be seen from here (another machine or container) counts as running. A claim that cannot be
+        read is told to the log, and hinders nobody who only looks.
         """
-        found = self._database.read(lambda connection: claiming.holder(connection, study))
+        try:
+            found = self._database.read(lambda connection: claiming.holder(connection, study))
+        except DamagedRecords as damage:
+            _log.warning("%s", damage)
+            return None
         return None if found is None or found.is_gone() is True else found
 
     def release(self, study: str) -> None:

@@ -216,7 +216,8 @@ def test_nothing_feasible_is_3_with_the_nearest_miss(tuner: Tuner) -> None:
 
 def test_a_package_adds_a_target_by_an_entry_point(tuner: Tuner, monkeypatch: pytest.MonkeyPatch) -> None:
     def found(group: str) -> list[EntryPoint]:
-        assert group == "tuner.exporters"
+        if group != "tuner.exporters":
+            return []
         return [
             EntryPoint("env", "tests.unit.cli.test_export:render_env", group),
             EntryPoint("broken", "tests.unit.cli.test_export:nothing", group),
@@ -225,7 +226,7 @@ def test_a_package_adds_a_target_by_an_entry_point(tuner: Tuner, monkeypatch: py
     store(odd_study())
     monkeypatch.setattr("importlib.metadata.entry_points", found)
     said = tuner("export", "built", "--to", "env")
-    assert (said.code, said.out) == (0, "TRIAL=1\n")
+    assert (said.code, said.out) == (0, "TRIAL=1\n"), said.err
     assert "broken, env, json, torchrun, vllm, yaml" in tuner("export", "built", "--to", "toml").line
     said = tuner("export", "built", "--to", "broken", "-o", "x")
     assert said.code == 1
@@ -409,3 +410,30 @@ def test_what_cannot_be_measured_here_is_refused_before_it_runs(
     assert said.code == 2
     assert words in said.line
     assert [path.name for path in workplace.iterdir()] == ["x.json"]
+
+
+@pytest.mark.parametrize("end", ["", "-wal", "-shm", "-journal"])
+@pytest.mark.parametrize("target", ["yaml", "csv", "optuna", "mlflow"])
+def test_an_export_never_goes_over_the_records(target: str, end: str, tuner: Tuner) -> None:
+    store(odd_study())
+    Path("link").symlink_to(Path("tuner.db" + end).absolute())
+    before = Path("tuner.db").read_bytes()
+    for name in ("link", f"./tuner.db{end}"):
+        said = tuner("export", "built", "--to", target, "-o", name, "--force")
+        assert said.code == 2
+        assert said.line == f"tuner: -o {name}: holds the records; name another file"
+    assert Path("tuner.db").read_bytes() == before
+
+
+@pytest.mark.parametrize("target", ["yaml", "json", "csv"])
+def test_only_an_earlier_export_is_replaced_unasked(target: str, tuner: Tuner) -> None:
+    store(odd_study())
+    for _ in range(2):
+        assert tuner("export", "built", "--to", target, "-o", "best").code == 0
+    Path("mine.py").write_text("import torch\n")
+    said = tuner("export", "built", "--to", target, "-o", "mine.py")
+    assert said.code == 2
+    assert "mine.py: is there, and no export wrote it; name another file, or say --force" in said.line
+    assert Path("mine.py").read_text() == "import torch\n"
+    assert tuner("export", "built", "--to", target, "-o", "mine.py", "--force").code == 0
+    assert "built" in Path("mine.py").read_text() or target == "csv"

@@ -25,7 +25,7 @@ SURFACE = {
     "try": ["STUDY", "VALUES", "--help", "--json", "--records"],
     "show": ["STUDY", "OTHER", "--all", "--help", "--json", "--records", "--watch", "--why"],
     "list": ["--help", "--json", "--records"],
-    "export": ["STUDY", "--help", "--output", "--pick", "--records", "--to", "--trial"],
+    "export": ["STUDY", "--force", "--help", "--output", "--pick", "--records", "--to", "--trial"],
     "verify": ["FILE", "--help", "--json", "--timeout"],
     "log": ["STUDY", "--experiment", "--help", "--mlflow", "--records"],
     "ui": ["STUDY", "--help", "--mlflow", "--port", "--print-command", "--records"],

@@ -25,7 +25,7 @@ MEANINGFUL = {
                     "reference_point", "rejected", "notes"),
     "tuner_trial": ("number", "config", "forecast", "reused_from"),
     "tuner_measurement": ("purpose", "seed", "started_at", "ended_at", "outcome", "failure_kind", "body",
-                          "round_number"),
+                          "round_number", "is_discarded", "environment_digest"),
     "tuner_environment": ("body",),
 }  # fmt: skip
 COLUMNS = [(table.name, column.name) for table in metadata.sorted_tables for column in table.columns]
@@ -130,6 +130,12 @@ def test_a_study_that_lost_a_trial_is_damaged(number: int, said: str, damaged: P
         everything(damaged)
 
 
+def test_a_number_that_no_float_holds_is_damage(damaged: Path) -> None:
+    damage(damaged, one_row("tuner_trial", "config"), '{"x": 1e999}')
+    with pytest.raises(DamagedRecords, match=r"its config is damaged \(1e999 is too large"):
+        everything(damaged)
+
+
 def test_notes_and_facts_that_every_verb_reads_are_looked_at(damaged: Path) -> None:
     for table, column, text in (
         ("tuner_study", "notes", '{"selection": 5}'),
@@ -163,12 +169,15 @@ def test_tables_that_are_not_those_of_their_version_are_damaged(
 
 
 @pytest.mark.parametrize("text", ["{", "{}", "5", '{"host": 1}'])
-def test_a_claim_that_nobody_can_read_is_said_and_can_be_taken_over(text: str, damaged: Path) -> None:
+def test_a_claim_that_nobody_can_read_is_said_and_can_be_taken_over(
+    text: str, damaged: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     damage(damaged, "UPDATE tuner_claim SET owner = ?", text)
     with Records.open(damaged) as records:
-        for asked in (records.claim, records.runner):
-            with pytest.raises(DamagedRecords, match="if no run of it is alive, say --take-over"):
-                asked("built")
+        with pytest.raises(DamagedRecords, match=r"if no run of it is alive: tuner run \.\.\. --take-over"):
+            records.claim("built")
+        assert records.runner("built") is None
+        assert "the claim of its run: its owner is damaged" in caplog.text
         records.claim("built", take_over=True)
         assert records.runner("built") == Owner.current()
 
