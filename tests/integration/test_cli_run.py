@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -130,7 +131,10 @@ def test_a_baseline_that_fails_is_1_with_its_log(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
-def test_ctrl_c_saves_everything_says_how_to_go_on_and_the_study_goes_on(tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])  # Ctrl-C; what timeout and systemd send
+def test_ctrl_c_saves_everything_says_how_to_go_on_and_the_study_goes_on(
+    number: signal.Signals, tmp_path: Path
+) -> None:
     write_space(tmp_path, body=hangs_until_told(tmp_path))
     run = Running(
         tmp_path, "run", "tiny.yaml", "--set", "search.seed=3", "--records", "tuner.db", "--trials", "4"
@@ -139,7 +143,7 @@ def test_ctrl_c_saves_everything_says_how_to_go_on_and_the_study_goes_on(tmp_pat
     second = tuner(tmp_path, "run", "tiny.yaml")
     assert second.returncode == 2
     assert "study 'tiny' is being run by process" in second.stderr
-    pressed = run.press_ctrl_c()
+    pressed = run.press_ctrl_c(number)
     out, err = run.end(timeout_s=30)
     assert time.monotonic() - pressed < 20
     assert run.process.returncode == 130, err

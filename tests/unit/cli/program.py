@@ -92,9 +92,9 @@ class Running:
         path = self.folder / file
         assert wait_until(path.exists, timeout_s), (self.process.poll(), self.end())
 
-    def press_ctrl_c(self) -> float:
+    def press_ctrl_c(self, number: int = signal.SIGINT) -> float:
         """As a terminal does: every process of the group is told. Returns the moment."""
-        os.killpg(self.process.pid, signal.SIGINT)
+        os.killpg(self.process.pid, number)
         return time.monotonic()
 
     def end(self, timeout_s: float = 120) -> tuple[str, str]:
