@@ -40,10 +40,13 @@ class FailureGroup:
     log_lines: str
 
 
-def report_html(record: StudyRecord, result: StudyResult) -> str:
-    """One self-contained page; every text of the user's is escaped, no address outside the page is used."""
+def report_html(record: StudyRecord, result: StudyResult, png: bytes | None = None) -> str:
+    """One self-contained page; every text of the user's is escaped, no address outside the page is used.
+
+    ``png`` is the picture of the front, where it is drawn already.
+    """
     best = result.trial(result.recommended.trial) if result.recommended else None
-    picture = base64.b64encode(front_png(result)).decode()
+    picture = base64.b64encode(png or front_png(result)).decode()
     return page(
         "report.html",
         record=record,

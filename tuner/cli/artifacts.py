@@ -13,12 +13,13 @@ from tuner.results import StudyResult, as_json
 def study_artifacts(record: StudyRecord, result: StudyResult) -> dict[str, str | bytes]:
     """File name -> content."""
     plain = as_json(result)
+    png = front_png(result)
     front = [trial for trial in plain["trials"] if trial["on_front"]]
     return {
         "pareto_front.html": front_html(result),
-        "pareto_front.png": front_png(result),
+        "pareto_front.png": png,
         "pareto_front.json": json.dumps(front, indent=1),
-        "report.html": report_html(record, result),
+        "report.html": report_html(record, result, png),
         "study.json": json.dumps(plain, indent=1),
         "space.yaml": record.file_text,
         "environment.json": json.dumps(_environment(record), indent=1, default=str),
