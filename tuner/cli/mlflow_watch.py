@@ -32,20 +32,24 @@ class TrackerWatcher:
         self._front: FrontTracker | None = None  # known once the reference point is
 
     def phase(self, name: str, detail: str) -> None:
-        """Opens the study's run before the first trial."""
-        if not self._is_open:
+        """Opens the study's run before the first trial; nobody waits: Ray starts at the same time."""
+        if self._is_open:
+            self._tracker.flush()
+        else:
             self._is_open = True
             self._tracker.start(self._records.study(self._study))
-        self._tracker.flush()
 
     def started(self, ticket: Ticket, config: Config) -> None:
-        """Nothing: a measured window is about to open."""
+        """A measured window is about to open, so MLflow's own start must be over; the cold run may hear it."""
+        if not ticket.is_cold:
+            self._tracker.flush()
 
     def measured(
         self, ticket: Ticket, config: Config, measurement: Measurement, *, is_feasible: bool | None
     ) -> None:
         """Queue the trial and wait until it is written."""
         if ticket.is_cold:
+            self._tracker.flush()
             return
         record = self._records.study(self._study, only=(BASELINE, ticket.number))
         is_search = ticket.purpose in (Purpose.SEARCH, Purpose.RETRY)

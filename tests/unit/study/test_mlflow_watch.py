@@ -19,14 +19,16 @@ class FakeTracker:
 
     curve: list[tuple[int, float]] = field(default_factory=list)
     ended_as: StudyResult | None = None
+    is_busy: bool = False
 
     def start(self, study: Any) -> None:
-        pass
+        self.is_busy = True
 
     def flush(self) -> None:
-        pass
+        self.is_busy = False
 
     def trial(self, trial: Any, hypervolume: float | None) -> None:
+        self.is_busy = True
         if hypervolume is not None:
             self.curve.append((trial.number, hypervolume))
 
@@ -34,8 +36,8 @@ class FakeTracker:
         self.ended_as = result
 
 
-def watched(bench: Bench, file: Any, measure: Any) -> FakeTracker:
-    tracker = FakeTracker()
+def watched(bench: Bench, file: Any, measure: Any, tracker: FakeTracker | None = None) -> FakeTracker:
+    tracker = tracker or FakeTracker()
     with Records.open(bench.database) as records:
         bench.notes = TrackerWatcher(tracker, records, file.name)  # type: ignore[assignment, arg-type]
         bench.notes.note = lambda message: None
@@ -55,6 +57,18 @@ def test_the_curve_of_the_hypervolume_grows_with_the_trials_and_is_the_one_of_th
     history = [point for point in judge(bench.record()).history if point[0] > 0]
     assert [*first.curve, *second.curve] == history
     assert len({volume for _, volume in history}) == 6
+
+
+def test_mlflow_starts_beside_the_cold_run_and_is_at_rest_in_every_window_that_counts(bench: Bench) -> None:
+    tracker, was_busy = FakeTracker(), []
+
+    def measure(spec, nth):
+        was_busy.append(tracker.is_busy)
+        return better_and_better(spec, nth)
+
+    watched(bench, study_file(x=9, trials=4), measure, tracker)
+    assert was_busy == [True, *[False] * (len(was_busy) - 1)]
+    assert len(was_busy) > 5
 
 
 def test_a_study_whose_baseline_failed_ends_as_failed_in_mlflow(bench: Bench) -> None:
