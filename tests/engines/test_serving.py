@@ -94,19 +94,13 @@ def test_the_load_of_several_processes_is_one_load(tmp_path: Path) -> None:
 
 
 def test_the_capacity_under_a_service_level_is_found(tmp_path: Path) -> None:
-    """One place and 10 ms a request: 100/s are the end."""
-    load = {
-        "find": "request_rate_per_s",
-        "find_from": 50,
-        "requests": 200,
-        "probes": 4,
-        "max_failed_pct": 100,
-    }
-    options = ["--slots", 1, "--delay-ms", 10]
-    found = serve(tmp_path, options, api="http", load=load, slo={"latency_p90_ms": 600})
+    """One place and 40 ms a request: 25/s are the end, whatever else the machine does."""
+    load = {"find": "request_rate_per_s", "find_from": 5, "requests": 40, "probes": 5, "max_failed_pct": 100}
+    options = ["--slots", 1, "--delay-ms", 40]
+    found = serve(tmp_path, options, api="http", load=load, slo={"latency_p90_ms": 400})
     assert found.outcome is Outcome.COMPLETE, found.message
-    assert metric(found, "capacity_requests_per_s") < 115
-    assert metric(found, "latency_p90_ms") <= 600
+    assert metric(found, "capacity_requests_per_s") < 30
+    assert metric(found, "latency_p90_ms") <= 400
     assert len(found.facts["probes"]) >= 3
     assert any(not probe["is_met"] for probe in found.facts["probes"])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import click
 
 from tuner.cli.console import echo
@@ -17,7 +19,7 @@ STUDY_TARGETS = ("csv", "optuna", "mlflow")
 def export_study(study: str, target: str, output: str | None, records: str | None, *, force: bool) -> int:
     """Write every trial of a study; returns the exit code."""
     if target == "mlflow":
-        return log_study(study, None if output is None else _store(output, records), None, records)
+        return log_study(study, output and _mlflow_store(output, records), None, records)
     if target == "optuna":
         return _to_optuna(study, output, records)
     return _to_csv(study, output, records, force)
@@ -63,3 +65,9 @@ def _store(output: str, records: str | None) -> str:
     """The URL of the database that is meant by a path or a URL; what is in it is added to, never replaced."""
     refuse_the_records(output, records)
     return output if "://" in output else f"sqlite:///{output_path(output, records, force=True).absolute()}"
+
+
+def _mlflow_store(output: str, records: str | None) -> str:
+    """The same; a name without an ending is left for MLflow's own check, which knows the folders of old."""
+    refuse_the_records(output, records)
+    return _store(output, records) if Path(output).suffix else output

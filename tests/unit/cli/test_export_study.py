@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import shutil
 from pathlib import Path
 
 import optuna
@@ -80,12 +81,21 @@ def test_optuna_gets_a_study_that_it_can_load(tuner: Tuner, workplace: Path) -> 
     assert [trial.number for trial in found.best_trials] == [0, 1, 2]
 
 
-def test_the_records_themselves_are_no_place_for_optuna(tuner: Tuner) -> None:
+def test_a_database_of_something_else_is_no_place_for_optuna(tuner: Tuner) -> None:
     store(two_sided_study())
-    said = tuner("export", "built", "--to", "optuna", "-o", "tuner.db")
+    shutil.copy("tuner.db", "other.db")
+    said = tuner("export", "built", "--to", "optuna", "-o", "other.db")
     assert said.code == 2
-    assert said.line.startswith("tuner: -o tuner.db: the database holds something else (")
+    assert said.line.startswith("tuner: -o other.db: the database holds something else (")
     assert tuner("show", "built").code == 0
+
+
+def test_mlflow_takes_the_name_of_a_file_too(tuner: Tuner, monkeypatch: pytest.MonkeyPatch) -> None:
+    store(two_sided_study())
+    given = []
+    monkeypatch.setattr("tuner.cli.export_study.log_study", lambda _s, uri, *_: given.append(uri) or 0)
+    assert tuner("export", "built", "--to", "mlflow", "-o", "there.db").code == 0
+    assert given == [f"sqlite:///{Path('there.db').absolute()}"]
 
 
 def test_an_older_generation_is_named_by_its_number(tuner: Tuner) -> None:
