@@ -138,8 +138,11 @@ def _groups_of_their_own() -> Iterator[None]:
     A signal to our group (``timeout``, a closed terminal, a service manager) would else end them at once, and Ray
     then waits a minute for them before it ends this process itself.
     """
-    from ray._private import services
-
+    try:
+        from ray._private import services
+    except ImportError:  # another Ray than ours has other parts
+        yield
+        return
     started_by_ray = services.ConsolePopen
 
     class Apart(started_by_ray):  # type: ignore[misc, valid-type]  # Ray has no types, and no setting for this
