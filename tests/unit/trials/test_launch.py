@@ -1,7 +1,6 @@
 """The launcher, with ranks that are shell programs: no torch, so that each case takes a fraction of a second."""
 
 import json
-import os
 import time
 
 import pytest
@@ -78,10 +77,11 @@ def test_each_rank_knows_the_rendezvous_and_has_its_own_cores(ranks, tmp_path):
 @pytest.mark.parametrize("dying", [0, 1])
 def test_a_rank_that_is_killed_ends_the_trial_with_all_its_processes(ranks, dying):
     """Its neighbour would sleep for minutes, and so would that one's own child."""
+    before = set(process_tree())  # other tests' servers are children of this process too
     found = ranks(f'if [ $RANK = {dying} ]; then kill -9 $PPID; fi; sleep 600 & echo "score=1"; sleep 600')
     assert found.failure_kind is FailureKind.KILLED
     assert f"rank {dying} of 2" in found.message
-    assert process_tree() == [os.getpid()]
+    assert set(process_tree()) <= before
 
 
 def test_a_rank_that_fails_gives_the_trial_its_kind_and_its_number(ranks):
